@@ -1,0 +1,1 @@
+"""Exploration for sparse-reward reinforcement learning: the LPO paper as a library."""
