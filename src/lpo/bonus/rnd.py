@@ -1,0 +1,124 @@
+"""Random network distillation as a width: b = ‖f(x) − f′(x)‖² (section 5; Burda et al. 2018).
+
+f′ is random and fixed, f is trained towards it on what the agent has seen, so the residual is large
+where the agent has not been: a sampled stand-in for the width of the function class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import Array
+
+from lpo.bonus.base import Bonus
+from lpo.minibatch import sweep
+from lpo.nets import Net, apply_net, orthogonal_net
+from lpo.normalize import Moments, init_moments, normalize, update_moments
+from lpo.types import Rollout
+
+INPUTS = ("sa", "next", "s")
+
+
+class RNDState(NamedTuple):
+    target: Net  # f′
+    predictor: Net  # f
+    opt: Any
+    inputs: Moments  # of x, clipped to ±5
+    discounted: Array  # [N] Σ γ^i b_{t−i}, filtered over time in each environment
+    returns: Moments  # of that sum: the bonus is divided by its standard deviation
+
+
+def discounted_sums(start: Array, b: Array, valid: Array, gamma: float) -> tuple[Array, Array]:
+    """c_t = γ c_{t−1} + b_t along time [T, N]: the last row of it, and all of it."""
+
+    def forward(c, x):
+        b_t, valid_t = x
+        c = jnp.where(valid_t, gamma * c + b_t, c)
+        return c, c
+
+    return jax.lax.scan(forward, start, (b, valid))
+
+
+def rnd(
+    *,
+    inputs: str,
+    obs_size: int,
+    action_size: int,
+    action_features: Callable,
+    num_envs: int,
+    gamma: float,
+    learning_rate: float,
+    passes: int,
+    batch_size: int,
+    hidden: tuple[int, ...],
+    num_features: int,
+    clip: float = 5.0,
+) -> Bonus:
+    """``inputs``: "sa" (LPO, ENIAC), "next" (RND) or "s"; ``gamma`` is that of the bonus returns."""
+    size = obs_size + (action_size if inputs == "sa" else 0)
+    optim = optax.flatten(optax.adam(learning_rate, eps=1e-5))
+    gain = float(np.sqrt(2))
+
+    def read(rollout: Rollout) -> Array:
+        if inputs == "next":
+            return rollout.next_obs
+        if inputs == "s":
+            return rollout.obs
+        return jnp.concatenate([rollout.obs, action_features(rollout.action)], axis=-1)
+
+    def residual(predictor: Net, target: Net, x: Array) -> Array:
+        gap = apply_net(predictor, x, jax.nn.relu) - apply_net(target, x, jax.nn.relu)
+        return (gap**2).sum(-1)
+
+    def init(key: Array) -> RNDState:
+        key_target, key_predictor = jax.random.split(key)
+        sizes = (size, *hidden, num_features)
+        predictor = orthogonal_net(key_predictor, sizes, gain, gain)
+        return RNDState(
+            target=orthogonal_net(key_target, sizes, gain, gain),
+            predictor=predictor,
+            opt=optim.init(predictor),  # pyright: ignore[reportArgumentType]
+            inputs=init_moments(size),
+            discounted=jnp.zeros(num_envs),
+            returns=init_moments(1),
+        )
+
+    def score(state: RNDState, rollout: Rollout):
+        x, valid = read(rollout), rollout.valid
+        moments = update_moments(state.inputs, x.reshape(-1, size), valid.reshape(-1))
+        b = residual(state.predictor, state.target, normalize(moments, x, clip)) * valid
+        last, sums = discounted_sums(state.discounted, b, valid, gamma)
+        returns = update_moments(state.returns, sums.reshape(-1, 1), valid.reshape(-1))
+        scale = jnp.sqrt(returns.var[0] + 1e-8)
+        count = jnp.maximum(valid.sum(), 1)
+        metrics = {
+            "bonus/raw_mean": b.sum() / count,
+            "bonus/scale": scale,
+            "bonus/mean": b.sum() / count / scale,
+            "bonus/max": b.max() / scale,
+        }
+        state = state._replace(inputs=moments, discounted=last, returns=returns)
+        return (b / scale)[None], state, metrics
+
+    def update(state: RNDState, rollout: Rollout, key: Array):
+        """Line 10 of Algorithm 7: fit f to f′ on D_k."""
+        x = normalize(state.inputs, read(rollout).reshape(-1, size), clip)
+
+        def step(carry, minibatch):
+            predictor, opt = carry
+            fit = lambda p: residual(p, state.target, minibatch).mean()  # noqa: E731
+            error, grads = jax.value_and_grad(fit)(predictor)
+            updates, opt = optim.update(grads, opt, predictor)
+            return (optax.apply_updates(predictor, updates), opt), error
+
+        start = (state.predictor, state.opt)
+        valid = rollout.valid.reshape(-1)
+        (predictor, opt), error = sweep(step, start, x, valid, key, passes, batch_size)
+        return state._replace(predictor=predictor, opt=opt), {"bonus/predictor_loss": error}
+
+    return Bonus(1, init, score, update)

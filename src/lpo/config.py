@@ -1,0 +1,264 @@
+"""The configuration of a run: one frozen dataclass, checked with remedies, JSON in and out.
+
+Field docstrings are the help texts of the command line. Values are the paper's (App. G) or, where
+the paper is silent, SB3's, on which it was built.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from lpo.errors import LPOError
+
+DEFAULT_ENV = "lpo/SparseHopper-v0"
+
+
+@dataclass(frozen=True)
+class Config:
+    algo: str = "lpo"
+    """Algorithm: a row of `lpo list` (lpo, eniac, rnd, ppo)."""
+    env: str = DEFAULT_ENV
+    """Gymnasium id, for instance lpo/SparseHopper-v0."""
+    steps: int = 200_000
+    """Environment steps of the whole run, all environments together."""
+    seed: int = 0
+    """Seed of every random stream of the run."""
+    num_envs: int = 8
+    """Environments stepped as one batch."""
+    threshold: str | None = None
+    """Sparse locomotion: a preset (half, hard, unit, position, position-far) or a speed in m/s."""
+    env_kwargs: str | None = None
+    """Further keyword arguments of the environment, as a JSON object."""
+    backend: Literal["auto", "native", "gymnasium"] = "auto"
+    """native: batched MuJoCo (sparse locomotion); gymnasium: any other; auto picks."""
+    threads: int | None = None
+    """Threads that step native environments; by default the usable cores."""
+
+    rollout: int = 2048
+    """N: steps of a rollout, all environments together (of the first one when rollouts grow)."""
+    growth_iterations: int | None = None
+    """K of the growth (1+1/K)^k; by default solved from the step budget."""
+    gamma_ext: float = 0.99
+    """Discount of the reward stream."""
+    gamma_int: float = 0.999
+    """Discount of the bonus stream."""
+    gae_lambda: float = 0.95
+    """λ of both advantage estimates."""
+    alpha: float = 2.0
+    """Weight of the reward advantage in Â = α Â_ext + β Â_int."""
+    beta: float = 1.0
+    """Weight of the bonus advantage."""
+    learning_rate: float = 1e-4
+    """Adam's step size for policy and critics."""
+    batch_size: int = 32
+    """Minibatch of the PPO update (paper: 32 on Hopper, 16 on Walker2d and HalfCheetah)."""
+    epochs: int = 10
+    """Passes over a rollout per policy change."""
+    clip: float = 0.2
+    """PPO's clipping range of the probability ratio."""
+    value_coef: float = 0.5
+    """Weight of each value loss."""
+    entropy_coef: float = 0.0
+    """Weight of the entropy term."""
+    max_grad_norm: float = 0.5
+    """Largest global norm of a gradient."""
+    adam_eps: float = 1e-5
+    """Adam's ε."""
+    hidden: tuple[int, ...] = (64, 64)
+    """Hidden layers of the policy and of each critic (tanh)."""
+    log_std_init: float = 0.0
+    """Initial log standard deviation of Gaussian actions."""
+    normalize_obs: bool = True
+    """Normalise observations by a running mean and variance, clipped to ±10."""
+    normalize_advantage: bool = True
+    """Normalise advantages within each minibatch."""
+
+    bonus_inputs: Literal["sa", "next", "s"] | None = None
+    """What the bonus reads: (s,a), s′ or s; by default the algorithm's own."""
+    intrinsic_episodic: bool = False
+    """Let bonus returns end with the episode (by default they cross resets)."""
+    predictor_learning_rate: float = 1e-4
+    """Adam's step size for the distilled network f."""
+    predictor_passes: int = 1
+    """Passes of f over each rollout."""
+    predictor_batch_size: int = 64
+    """Minibatch for f."""
+    predictor_hidden: tuple[int, ...] = (64, 64)
+    """Hidden layers of f and f′ (relu)."""
+    predictor_features: int = 64
+    """Output width of f and f′."""
+
+    eval_every: int = 10_000
+    """Environment steps between evaluations (0: none)."""
+    eval_episodes: int = 5
+    """Episodes of an evaluation, stepped as one batch."""
+    eval_deterministic: bool = True
+    """Evaluate the mode of the policy instead of a sample."""
+    checkpoint_every: int = 20_000
+    """Environment steps between checkpoints (the end always gets one)."""
+    keep_checkpoints: int = 3
+    """How many of the latest checkpoints stay; the best by evaluation stays too."""
+
+    @property
+    def rollout_per_env(self) -> int:
+        return -(-self.rollout // self.num_envs)
+
+
+# Options that do nothing without the part they belong to; a row names the parts it has.
+PARTS: dict[str, tuple[str, ...]] = {
+    "bonus": ("gamma_int", "beta", "alpha", "bonus_inputs", "intrinsic_episodic"),
+    "predictor": tuple(f.name for f in dataclasses.fields(Config) if f.name.startswith("predictor_")),
+    "growth": ("growth_iterations",),
+}
+
+_POSITIVE = (
+    "steps", "num_envs", "rollout", "batch_size", "epochs", "learning_rate", "max_grad_norm",
+    "adam_eps", "predictor_learning_rate", "predictor_batch_size", "predictor_features",
+    "eval_episodes", "checkpoint_every", "keep_checkpoints", "clip",
+)  # fmt: skip
+_NOT_NEGATIVE = ("seed", "eval_every", "value_coef", "entropy_coef", "alpha", "beta", "predictor_passes")
+_UNIT = ("gamma_ext", "gamma_int", "gae_lambda")
+
+
+def validate(c: Config) -> Config:
+    """Refuse impossible numbers, each with its remedy."""
+
+    def refuse(name: str, rule: str) -> None:
+        flag = "--" + name.replace("_", "-")
+        raise LPOError(f"{flag} is {getattr(c, name)}, but must be {rule}; pass such a value.")
+
+    for field in dataclasses.fields(c):
+        value = getattr(c, field.name)
+        if isinstance(value, float) and not math.isfinite(value):
+            refuse(field.name, "a finite number")
+    for name in _POSITIVE:
+        if getattr(c, name) <= 0:
+            refuse(name, "greater than 0")
+    for name in _NOT_NEGATIVE:
+        if getattr(c, name) < 0:
+            refuse(name, "0 or more")
+    for name in _UNIT:
+        if not 0 <= getattr(c, name) <= 1:
+            refuse(name, "between 0 and 1")
+    for name in ("growth_iterations", "threads"):
+        if getattr(c, name) is not None and getattr(c, name) < 1:
+            refuse(name, "1 or more")
+    for name in ("hidden", "predictor_hidden"):
+        if not getattr(c, name) or min(getattr(c, name)) < 1:
+            refuse(name, "one or more layer sizes of at least 1")
+    if c.seed >= 2**32:
+        refuse("seed", "below 2**32")
+    if c.num_envs > c.rollout:
+        raise LPOError(
+            f"A rollout of {c.rollout} steps cannot feed {c.num_envs} environments; "
+            "lower --num-envs or raise --rollout."
+        )
+    if c.batch_size < 2:
+        refuse("batch_size", "2 or more, since advantages are normalised within a minibatch")
+    if c.batch_size > c.rollout:
+        raise LPOError(
+            f"A minibatch of {c.batch_size} is larger than a rollout of {c.rollout} steps; "
+            "lower --batch-size or raise --rollout."
+        )
+    env_kwargs(c)
+    return c
+
+
+def env_kwargs(c: Config) -> dict[str, Any]:
+    """The JSON object of --env-kwargs."""
+    if c.env_kwargs is None:
+        return {}
+    try:
+        value = json.loads(c.env_kwargs)
+    except json.JSONDecodeError as error:
+        raise LPOError(
+            f"--env-kwargs is not JSON ({error}); pass an object such as '{{\"size\": 5}}'."
+        ) from error
+    if not isinstance(value, dict):
+        raise LPOError("--env-kwargs must be a JSON object such as '{\"size\": 5}'; pass one.")
+    return value
+
+
+# The paper's values per environment (App. G); everything else is in the defaults above.
+ENV_PRESETS: dict[str, dict[str, Any]] = {
+    "lpo/SparseHopper-v0": {"batch_size": 32},
+    "lpo/SparseWalker2d-v0": {"batch_size": 16},
+    "lpo/SparseHalfCheetah-v0": {"batch_size": 16},
+}
+
+# Named starting points: `paper` is the default; the others change what their line says.
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper": {},
+    "sb3": {"num_envs": 1, "normalize_obs": False, "learning_rate": 3e-4, "batch_size": 64},
+}
+PRESET_HELP = {
+    "paper": "the paper's table, batch size by environment",
+    "sb3": "stable-baselines3's PPO defaults: one environment, no observation normalisation",
+}
+
+
+def preset(name: str, env: str) -> Config:
+    """The configuration that the flags start from."""
+    if name not in PRESETS:
+        raise LPOError(f"No preset is called {name!r}; choose one of {', '.join(PRESETS)}.")
+    values = {"env": env, **(ENV_PRESETS.get(env, {})), **PRESETS[name]}
+    return Config(**values)
+
+
+def with_overrides(c: Config, values: dict[str, Any]) -> Config:
+    """``dataclasses.replace`` that names the nearest option when one is misspelt."""
+    names = [f.name for f in dataclasses.fields(Config)]
+    for name in values:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else "see `lpo train --help` for all of them."
+            raise LPOError(f"There is no option {name!r}; {hint}")
+    return dataclasses.replace(c, **values)
+
+
+def to_json(c: Config) -> str:
+    return json.dumps(dataclasses.asdict(c), indent=2) + "\n"
+
+
+def from_json(text: str, source: str) -> Config:
+    try:
+        values = json.loads(text)
+        if not isinstance(values, dict):
+            raise ValueError("not a JSON object")
+    except ValueError as error:
+        raise LPOError(
+            f"{source} is not a configuration ({error}); pass the config.json of a run."
+        ) from error
+    for name in ("hidden", "predictor_hidden"):
+        if isinstance(values.get(name), list):
+            values[name] = tuple(values[name])
+    config = with_overrides(Config(), values)
+    _check_types(config, source)
+    return config
+
+
+def _check_types(c: Config, source: str) -> None:
+    """JSON knows no dataclass: a string where a number belongs is caught here."""
+    for field in dataclasses.fields(c):
+        value, default = getattr(c, field.name), field.default
+        kind = type(default)
+        if default is None or isinstance(value, kind):
+            continue
+        if kind is float and isinstance(value, int) and not isinstance(value, bool):
+            continue
+        raise LPOError(
+            f"{source}: {field.name} is {value!r}, but must be a {kind.__name__}; correct the file."
+        )
+
+
+def read(path: Path) -> Config:
+    try:
+        return from_json(path.read_text(), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise LPOError(f"Cannot read {path} ({error}); pass the config.json of a run.") from error

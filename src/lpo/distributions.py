@@ -1,0 +1,130 @@
+"""Action distributions: diagonal Gaussian for Box, (multi-)categorical for Discrete spaces.
+
+A distribution is a NamedTuple of functions. Learning uses the jax ones; acting uses ``sample`` and
+``mode`` in NumPy on a batch of network outputs. Actions are stored as float32 vectors, so that one
+matrix holds a rollout whatever the space is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gymnasium import spaces
+
+from lpo.errors import LPOError
+
+LOG_2PI = float(np.log(2 * np.pi))
+
+
+class Distribution(NamedTuple):
+    num_outputs: int  # width of the policy's last layer
+    num_log_std: int  # A for a Gaussian, 0 otherwise
+    action_size: int  # width of a stored action
+    noise_size: int  # random numbers per action
+    log_prob: Callable  # (outputs, log_std, action) → [...]
+    entropy: Callable  # (outputs, log_std) → [...]
+    features: Callable  # action → what a bonus network reads (one-hot for discrete)
+    draw: Callable  # (numpy Generator, shape) → noise
+    sample: Callable  # (outputs, log_std, noise) → action, NumPy
+    mode: Callable  # (outputs) → action, NumPy
+    to_env: Callable  # stored action → what env.step takes, NumPy
+
+
+def gaussian(space: spaces.Box) -> Distribution:
+    """N(μ, diag σ²), σ free of the state; clipped for the environment only."""
+    size = int(np.prod(space.shape))
+    low, high = space.low.reshape(-1), space.high.reshape(-1)
+
+    def log_prob(mean, log_std, action):
+        z = (action - mean) * jnp.exp(-log_std)
+        return -0.5 * (z**2).sum(-1) - log_std.sum() - 0.5 * size * LOG_2PI
+
+    def entropy(mean, log_std):
+        return jnp.broadcast_to(
+            log_std.sum() + 0.5 * size * (1 + LOG_2PI), mean.shape[:-1]
+        )
+
+    def to_env(action):
+        clipped = np.minimum(np.maximum(action, low), high).astype(space.dtype, copy=False)
+        return clipped.reshape(len(clipped), *space.shape)
+
+    return Distribution(
+        num_outputs=size,
+        num_log_std=size,
+        action_size=size,
+        noise_size=size,
+        log_prob=log_prob,
+        entropy=entropy,
+        features=lambda action: jnp.clip(action, low, high),
+        draw=lambda rng, shape: rng.standard_normal(shape, dtype=np.float32),
+        sample=lambda mean, log_std, noise: mean + np.exp(log_std) * noise,
+        mode=lambda mean: mean,
+        to_env=to_env,
+    )
+
+
+def categorical(nvec: tuple[int, ...], to_env: Callable) -> Distribution:
+    """Independent categoricals over ``nvec`` choices each; one factor is the plain categorical."""
+    total = sum(nvec)
+    cuts = np.cumsum(nvec)[:-1]
+
+    def log_probs(logits):
+        parts = jnp.split(logits, cuts, axis=-1)
+        return [jax.nn.log_softmax(part) for part in parts]
+
+    def log_prob(logits, log_std, action):
+        picked = [
+            jnp.take_along_axis(lp, action[..., i : i + 1].astype(jnp.int32), axis=-1)[..., 0]
+            for i, lp in enumerate(log_probs(logits))
+        ]
+        return jnp.stack(picked).sum(0)
+
+    def entropy(logits, log_std):
+        return jnp.stack([-(jnp.exp(lp) * lp).sum(-1) for lp in log_probs(logits)]).sum(0)
+
+    def features(action):
+        parts = [jax.nn.one_hot(action[..., i], n) for i, n in enumerate(nvec)]
+        return jnp.concatenate(parts, axis=-1)
+
+    def mode(logits):
+        parts = np.split(logits, cuts, axis=-1)
+        return np.stack([part.argmax(-1) for part in parts], axis=-1).astype(np.float32)
+
+    return Distribution(
+        num_outputs=total,
+        num_log_std=0,
+        action_size=len(nvec),
+        noise_size=total,
+        log_prob=log_prob,
+        entropy=entropy,
+        features=features,
+        draw=lambda rng, shape: rng.gumbel(size=shape).astype(np.float32),
+        sample=lambda logits, log_std, noise: mode(logits + noise),  # the Gumbel-max trick
+        mode=mode,
+        to_env=to_env,
+    )
+
+
+def for_space(space: spaces.Space) -> Distribution:
+    if isinstance(space, spaces.Box):
+        return gaussian(space)
+    if isinstance(space, spaces.Discrete):
+        start = int(space.start)
+        return categorical((int(space.n),), lambda a: a[:, 0].astype(np.int64) + start)
+    if isinstance(space, spaces.MultiDiscrete):
+        shape, start = space.shape, space.start.reshape(-1)
+        return categorical(
+            tuple(int(n) for n in space.nvec.reshape(-1)),
+            lambda a: (a.astype(np.int64) + start).reshape(len(a), *shape),
+        )
+    if isinstance(space, spaces.MultiBinary):
+        shape = space.shape
+        return categorical((2,) * int(np.prod(shape)), lambda a: a.astype(np.int8).reshape(len(a), *shape))
+    raise LPOError(
+        f"Actions of {space} are not supported; use a Box, Discrete, MultiDiscrete or MultiBinary "
+        "action space (gymnasium.wrappers.TransformAction can map to one)."
+    )

@@ -1,0 +1,57 @@
+"""Epochs of shuffled minibatches with a dynamic trip count: a growing rollout compiles once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+
+def shuffled(key: Array, valid: Array, epochs: int) -> Array:
+    """``epochs`` random orders of the rows [epochs, M]; the valid rows come first in each."""
+    bits = jax.random.bits(key, (epochs, len(valid)), jnp.uint32) >> 1
+    bits = jnp.where(valid, bits, jnp.uint32(0xFFFFFFFF))
+    rows = jnp.broadcast_to(jnp.arange(len(valid), dtype=jnp.int32), bits.shape)
+    return jax.lax.sort((bits, rows), dimension=1, num_keys=1)[1]
+
+
+def sweep(
+    step: Callable[[Any, Any], tuple[Any, Any]],
+    carry: Any,
+    data: Any,
+    valid: Array,
+    key: Array,
+    epochs: int,
+    batch_size: int,
+) -> tuple[Any, Any]:
+    """Run ``carry, stats = step(carry, minibatch)`` over every minibatch; return the mean stats.
+
+    ``data`` is a pytree of [M, d] arrays, of which rows with ``valid`` False are never drawn. The
+    last minibatch of an epoch is topped up from the front of the same order, so all are full.
+    """
+    leaves, treedef = jax.tree.flatten(data)
+    cuts = np.cumsum([leaf.shape[1] for leaf in leaves])[:-1]
+    table = jnp.concatenate(leaves, axis=1)  # one gather a minibatch instead of one a column
+    order = shuffled(key, valid, epochs)
+    count = valid.sum()
+    num = -(-count // batch_size)
+    lanes = jnp.arange(batch_size, dtype=jnp.int32)
+
+    def minibatch(i):
+        rows = order[i // num, (i % num * batch_size + lanes) % count]
+        return treedef.unflatten(jnp.split(table[rows], cuts, axis=1))
+
+    def body(i, state):
+        carry, total = state
+        carry, stats = step(carry, minibatch(i))
+        return carry, jax.tree.map(jnp.add, total, stats)
+
+    shapes = jax.eval_shape(lambda c: step(c, minibatch(jnp.int32(0)))[1], carry)
+    zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+    trips = epochs * num
+    carry, total = jax.lax.fori_loop(0, trips, body, (carry, zeros))
+    return carry, jax.tree.map(lambda x: x / jnp.maximum(trips, 1), total)
