@@ -1,0 +1,53 @@
+"""Environments: the sparse tasks in Gymnasium's registry.
+
+``register_envs`` runs when ``lpo.envs`` is imported; ids are looked up through ``find_spec``,
+which answers an unknown one with the closest names there are.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+import gymnasium
+from gymnasium.envs.registration import EnvSpec
+
+from lpo.envs.specs import LOCOMOTION, MOUNTAIN_CAR, TASKS
+from lpo.errors import LPOError
+
+
+def register_envs() -> None:
+    """Add the sparse tasks to Gymnasium's registry; calling it again changes nothing."""
+    for task in LOCOMOTION.values():
+        _register(task.id, "make_locomotion", task.horizon, {"task": task.id})
+    _register(MOUNTAIN_CAR.id, "make_mountain_car", MOUNTAIN_CAR.horizon, {})
+
+
+def _register(env_id: str, creator: str, horizon: int, kwargs: dict[str, Any]) -> None:
+    if env_id not in gymnasium.registry:
+        gymnasium.register(
+            env_id,
+            entry_point=f"lpo.envs.sparse:{creator}",
+            max_episode_steps=horizon,
+            kwargs=kwargs,
+        )
+
+
+def describe() -> list[dict[str, Any]]:
+    """One row per task of ours: id, base, horizon, presets and the reward in words."""
+    return [task.describe() for task in TASKS.values()]
+
+
+def find_spec(env_id: str) -> EnvSpec:
+    """Gymnasium's specification of ``env_id``, or an error that lists the closest ids."""
+    register_envs()
+    try:
+        return gymnasium.spec(env_id)
+    except (gymnasium.error.Error, ImportError) as error:
+        known = sorted(gymnasium.registry)
+        close = difflib.get_close_matches(env_id, known, n=4, cutoff=0.5)
+        remedy = f"did you mean {', '.join(close)}?" if close else "see `lpo list`."
+        raise LPOError(
+            f"No environment is registered as {env_id!r}: {remedy} "
+            "An environment of another package is given as 'package:Name-v0'."
+        ) from error
