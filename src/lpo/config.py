@@ -100,6 +100,8 @@ class Config:
     """Episodes of an evaluation, stepped as one batch."""
     eval_deterministic: bool = True
     """Evaluate the mode of the policy instead of a sample."""
+    eval_max_steps: int = 10_000
+    """Longest episode of an evaluation, for environments without a time limit."""
     checkpoint_every: int = 20_000
     """Environment steps between checkpoints (the end always gets one)."""
     keep_checkpoints: int = 3
@@ -120,7 +122,7 @@ PARTS: dict[str, tuple[str, ...]] = {
 _POSITIVE = (
     "steps", "num_envs", "rollout", "batch_size", "epochs", "learning_rate", "max_grad_norm",
     "adam_eps", "predictor_learning_rate", "predictor_batch_size", "predictor_features",
-    "eval_episodes", "checkpoint_every", "keep_checkpoints", "clip",
+    "eval_episodes", "eval_max_steps", "checkpoint_every", "keep_checkpoints", "clip",
 )  # fmt: skip
 _NOT_NEGATIVE = ("seed", "eval_every", "value_coef", "entropy_coef", "alpha", "beta", "predictor_passes")
 _UNIT = ("gamma_ext", "gamma_int", "gae_lambda")

@@ -1,0 +1,101 @@
+"""The run directory: config.json, metrics.jsonl, timing.jsonl, tensorboard/, checkpoints/.
+
+Metrics are functions of the seed and go to ``metrics.jsonl``; seconds are not and go to
+``timing.jsonl``, so that two runs can be compared byte by byte.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+from lpo import config as configs
+from lpo.checkpoint import write_atomically
+from lpo.errors import LPOError
+
+FILES = ("metrics.jsonl", "timing.jsonl")
+
+
+def create_directory(out: Path, config: configs.Config) -> Path:
+    """Make ``out`` a new run; an existing run is never written over."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise LPOError(
+            f"{out} exists and is not empty; pass another --out, or continue it with `lpo resume {out}`."
+        )
+    try:
+        (out / "checkpoints").mkdir(parents=True, exist_ok=True)
+        write_atomically(out / "config.json", configs.to_json(config).encode())
+    except OSError as error:
+        raise LPOError(f"Cannot write the run directory {out} ({error}); pass another --out.") from error
+    return out
+
+
+def free_directory(root: Path, stem: str) -> Path:
+    """``root/stem-NNN`` with the first free number."""
+    taken = {p.name for p in root.glob(f"{stem}-*")} if root.exists() else set()
+    return next(
+        root / name for i in range(1, 100_000) if (name := f"{stem}-{i:03d}") not in taken
+    )
+
+
+def open_directory(run: Path) -> configs.Config:
+    """The configuration of an existing run."""
+    if not (run / "config.json").is_file():
+        raise LPOError(
+            f"{run} is not a run directory (it has no config.json); "
+            "pass a directory that `lpo train` made."
+        )
+    return configs.read(run / "config.json")
+
+
+def read_metrics(run: Path, name: str = "metrics.jsonl") -> list[dict[str, Any]]:
+    """The rows of a log; a last line cut short by a kill is left out."""
+    rows = []
+    try:
+        lines = (run / name).read_text().splitlines()
+    except OSError as error:
+        raise LPOError(f"{run} has no readable {name} ({error}); pass a run directory.") from error
+    for line in lines:
+        with contextlib.suppress(json.JSONDecodeError):
+            rows.append(json.loads(line))
+    return rows
+
+
+class RunLog:
+    """Appends rows to the logs of a run and knows how far they were written."""
+
+    def __init__(self, run: Path, offsets: dict[str, int] | None = None, step: int = 0):
+        """``offsets`` of a checkpoint cut the logs back to what they were when it was taken."""
+        from tensorboardX import SummaryWriter
+
+        self.files = {}
+        for name in FILES:
+            file = open(run / name, "ab")  # noqa: SIM115 - closed by close()
+            file.truncate(offsets[name] if offsets else 0)
+            file.seek(0, 2)
+            self.files[name] = file
+        folder = str(run / "tensorboard")
+        self.board = SummaryWriter(folder, purge_step=step if step else None)
+
+    def offsets(self) -> dict[str, int]:
+        """How far the logs reach, once that much is safely on disk."""
+        for file in self.files.values():
+            os.fsync(file.fileno())
+        return {name: file.tell() for name, file in self.files.items()}
+
+    def write(self, step: int, metrics: dict[str, float], timing: dict[str, float]) -> None:
+        for name, row in zip(FILES, (metrics, timing), strict=True):
+            row = {k: v for k, v in row.items() if math.isfinite(v)}
+            self.files[name].write((json.dumps({"env_steps": step, **row}) + "\n").encode())
+            self.files[name].flush()
+        for key, value in {**metrics, **timing}.items():
+            self.board.add_scalar(key, value, step)
+
+    def close(self) -> None:
+        for file in self.files.values():
+            file.close()
+        self.board.close()

@@ -1,0 +1,290 @@
+"""Training: the only file that knows the order. ``learn`` and ``Trainer.iterate`` are Algorithm 7."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from lpo import algorithms, checkpoint, distributions, ppo
+from lpo.advantage import Trajectory, streams_gae
+from lpo.config import Config, validate
+from lpo.errors import LPOError
+from lpo.evaluate import evaluate, success_rate
+from lpo.nets import ActorCritic, apply_net, init_actor_critic, values
+from lpo.normalize import Moments, init_moments, normalize, update_moments
+from lpo.rollout.host import Episode, Episodes, HostPolicy, collect, empty_rollout
+from lpo.types import BatchEnv, Rollout
+
+STREAMS = ("ext", "int")
+OBS_CLIP = 10.0
+# one random stream per component: adding one leaves the others alone
+NETS, BONUS_INIT, PPO_ORDER, BONUS_ORDER, ACT, ENV, EVAL = range(7)
+
+
+class TrainState(NamedTuple):
+    """Everything that learning changes: arrays only, so it can be saved, jitted and vmapped."""
+
+    seed: Array
+    iteration: Array  # k
+    params: ActorCritic
+    opt: Any
+    moments: Moments  # of the observations
+    bonus: Any
+    switch: Any
+
+
+class Learner(NamedTuple):
+    init: Callable[[int], TrainState]
+    learn: Callable[[TrainState, Rollout], tuple[TrainState, dict[str, Array]]]
+    switch: Any
+    obs_clip: float
+
+
+def component_key(state: TrainState, component: int) -> Array:
+    key = jax.random.fold_in(jax.random.key(state.seed), component)
+    return jax.random.fold_in(key, state.iteration)
+
+
+def host_rng(seed: int, component: int, step: int) -> np.random.Generator:
+    """A counter-based stream: nothing to save, the step is the state."""
+    key = np.array([seed, component], np.uint64)
+    return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, step]))
+
+
+def make_learner(c: Config, problem: algorithms.Problem) -> Learner:
+    """The parts of ``c.algo`` assembled: ``init`` a state, ``learn`` from a rollout."""
+    row, dist = algorithms.get(c), problem.dist
+    bonus, switch = row.bonus(c, problem), row.switch(c)
+    num_streams = 1 + bonus.num_streams
+    gammas = jnp.array([c.gamma_ext, c.gamma_int][:num_streams])
+    weights = jnp.array([c.alpha, c.beta][:num_streams])
+    episodic = jnp.array([True, c.intrinsic_episodic][:num_streams])
+    obs_clip = OBS_CLIP if c.normalize_obs else float("inf")
+    observe = update_moments if c.normalize_obs else lambda moments, x, weight: moments
+    optim = ppo.optimizer(c.learning_rate, c.max_grad_norm, c.adam_eps)
+    coefficients = ppo.Losses(c.clip, c.value_coef, c.entropy_coef, c.normalize_advantage)
+
+    def init(seed: int) -> TrainState:
+        key = jax.random.key(seed)
+        log_std = jnp.full(dist.num_log_std, c.log_std_init)
+        params = init_actor_critic(
+            jax.random.fold_in(key, NETS),
+            problem.obs_size,
+            dist.num_outputs,
+            log_std,
+            c.hidden,
+            num_streams,
+        )
+        return TrainState(
+            seed=jnp.uint32(seed),
+            iteration=jnp.int32(0),
+            params=params,
+            opt=optim.init(params),  # pyright: ignore[reportArgumentType]
+            moments=init_moments(problem.obs_size),
+            bonus=bonus.init(jax.random.fold_in(key, BONUS_INIT)),
+            switch=switch.init(),
+        )
+
+    def advantages(critics, obs, next_obs, last_obs, rollout: Rollout, rewards: Array):
+        """Line 7: Â_ext and Â_int with their own γ, and the value targets Â + V."""
+        v = values(critics, obs)
+        a = streams_gae(
+            Trajectory(
+                rewards,
+                v,
+                values(critics, next_obs),
+                values(critics, last_obs),
+                rollout.terminated,
+                rollout.truncated,
+                rollout.valid,
+            ),
+            gammas,
+            c.gae_lambda,
+            episodic,
+        )
+        return a, a + v
+
+    def learn(state: TrainState, rollout: Rollout) -> tuple[TrainState, dict[str, Array]]:
+        """Lines 7 to 10 of Algorithm 7, one compiled call whatever the length of the rollout."""
+        params, valid = state.params, rollout.valid.reshape(-1)
+        rows = lambda x: x.reshape(len(valid), -1)  # noqa: E731
+        # Behaviour probabilities belong to the statistics that acted; everything that learns sees
+        # those that include this rollout, which are also the ones the next rollout acts with.
+        acted = apply_net(params.policy, normalize(state.moments, rollout.obs, obs_clip))
+        log_prob = dist.log_prob(acted, params.log_std, rollout.action)
+        moments = observe(state.moments, rows(rollout.obs), valid)
+        obs, next_obs, last_obs = (
+            normalize(moments, x, obs_clip)
+            for x in (rollout.obs, rollout.next_obs, rollout.last_obs)
+        )
+        b, bonus_state, scored = bonus.score(state.bonus, rollout)
+        rewards = jnp.concatenate([rollout.reward[None], b])
+        a, returns = advantages(params.critics, obs, next_obs, last_obs, rollout, rewards)
+        total = jnp.tensordot(weights, a, axes=1)  # line 8: Â = α Â_ext + β Â_int
+        batch = ppo.Batch(rows(obs), rows(rollout.action), rows(log_prob), rows(total), rows(jnp.moveaxis(returns, 0, -1)))
+        params, opt, stats = ppo.update(  # line 9
+            params,
+            state.opt,
+            batch,
+            valid,
+            component_key(state, PPO_ORDER),
+            dist=dist,
+            optim=optim,
+            coefficients=coefficients,
+            epochs=c.epochs,
+            batch_size=c.batch_size,
+        )
+        bonus_state, fitted = bonus.update(  # line 10
+            bonus_state, rollout, component_key(state, BONUS_ORDER)
+        )
+        metrics = {**scored, **fitted, **summary(params, stats, a, returns, rollout)}
+        state = state._replace(
+            iteration=state.iteration + 1, params=params, opt=opt, moments=moments, bonus=bonus_state
+        )
+        return state, metrics
+
+    return Learner(init, jax.jit(learn), switch, obs_clip)
+
+
+def summary(params, stats, a, returns, rollout: Rollout) -> dict[str, Array]:
+    """What a run logs about its four streams: reward, bonus and their two values."""
+    count = jnp.maximum(rollout.valid.sum(), 1)
+    metrics = {
+        "policy/loss": stats["policy_loss"],
+        "policy/entropy": stats["entropy"],
+        "policy/kl": stats["kl"],
+        "policy/clip_fraction": stats["clip_fraction"],
+        "policy/log_std": params.log_std.mean(),
+        "rollout/reward_rate": (rollout.valid & (rollout.reward > 0)).sum() / count,
+    }
+    for name, a_s, r_s, loss in zip(STREAMS, a, returns, stats["value_losses"], strict=False):
+        mean = (r_s * rollout.valid).sum() / count
+        spread = ((r_s - mean) ** 2 * rollout.valid).sum() / count
+        metrics[f"value/{name}_loss"] = loss
+        metrics[f"value/{name}_target"] = mean
+        # Â = target − V before the update, so its second moment is what V left unexplained
+        residual = (a_s**2).sum() / count
+        metrics[f"value/{name}_explained"] = 1 - residual / jnp.maximum(spread, 1e-8)
+        metrics[f"advantage/{name}_rms"] = jnp.sqrt(residual)
+    return metrics
+
+
+def run_name(c: Config) -> str:
+    short = c.env.split("/")[-1].rsplit("-", 1)[0]
+    return f"{c.algo}-{short}-s{c.seed}"
+
+
+class Trainer:
+    """A run in memory: environments, the learner and its state, episodes under way."""
+
+    def __init__(self, c: Config, env: BatchEnv, eval_env: BatchEnv | None = None):
+        self.config = validate(c)
+        self.env, self.eval_env = env, eval_env
+        dist = distributions.for_space(env.action_space)
+        self.problem = algorithms.Problem(env.observation_space.shape[0], dist)
+        self.learner = make_learner(c, self.problem)
+        self.state = self.learner.init(c.seed)
+        self.switch_state = self.learner.switch.init()
+        self.env_steps = 0
+        self.episodes = Episodes(env.num_envs)
+        self.obs = env.reset(c.seed).astype(np.float32)
+        capacity = -(-self.learner.switch.capacity // env.num_envs)
+        self.buffer = empty_rollout(
+            capacity, env.num_envs, self.problem.obs_size, dist.action_size
+        )
+        self.max_return: float | None = env.description.get("max_return")
+        self.seconds = {"rollout": 0.0, "learn": 0.0, "eval": 0.0}
+
+    def policy(self) -> HostPolicy:
+        s = self.state
+        return HostPolicy(s.params, s.moments, self.problem.dist, self.learner.obs_clip)
+
+    def iterate(self, until: int) -> dict[str, float]:
+        """One turn of Algorithm 7: collect D_k with π_k until the switch fires, then learn from it."""
+        start = time.perf_counter()
+        rollout, rows = self.collect(until)
+        middle = time.perf_counter()
+        self.state, metrics = self.learner.learn(self.state, rollout)
+        metrics = {k: float(v) for k, v in jax.device_get(metrics).items()}
+        self.seconds["rollout"] += middle - start
+        self.seconds["learn"] += time.perf_counter() - middle
+        self.check_finite(metrics)
+        metrics["switch/count"] = int(self.state.iteration)
+        metrics["switch/rollout_steps"] = rows * self.env.num_envs
+        metrics.update(self.score("rollout", self.episodes.take()))
+        return metrics
+
+    def collect(self, until: int) -> tuple[Rollout, int]:
+        """Lines 5 and 6: run π until the switch says that there is something to learn."""
+        policy, switch, num_envs = self.policy(), self.learner.switch, self.env.num_envs
+        row, fire = 0, False
+        while not fire and row < len(self.buffer.valid) and self.env_steps < until:
+            wait = min(int(switch.wait(self.switch_state)), until - self.env_steps)
+            stop = min(row + -(-wait // num_envs), len(self.buffer.valid))
+            rng = host_rng(self.config.seed, ACT, self.env_steps)
+            self.obs = collect(
+                self.env, policy, self.buffer, range(row, stop), self.obs, rng, self.episodes
+            ).astype(np.float32)
+            self.env_steps += (stop - row) * num_envs
+            row = stop
+            self.buffer.valid[row:] = False
+            rollout = self.buffer._replace(last_obs=self.obs)
+            fire, self.switch_state, _ = switch.update(self.switch_state, rollout)
+        return self.buffer._replace(last_obs=self.obs), row
+
+    def score(self, prefix: str, episodes: list[Episode]) -> dict[str, float]:
+        if not episodes:
+            return {}
+        return {
+            f"{prefix}/return": float(np.mean([e.ret for e in episodes])),
+            f"{prefix}/length": float(np.mean([e.length for e in episodes])),
+            f"{prefix}/success": success_rate(episodes, self.max_return),
+            f"{prefix}/episodes": len(episodes),
+        }
+
+    def evaluate(self) -> dict[str, float]:
+        assert self.eval_env is not None
+        start = time.perf_counter()
+        c = self.config
+        seed = int(host_rng(c.seed, EVAL, self.env_steps).integers(2**31))
+        episodes = evaluate(
+            self.eval_env, self.policy(), seed, c.eval_deterministic, c.eval_max_steps
+        )
+        self.seconds["eval"] += time.perf_counter() - start
+        return self.score("eval", episodes)
+
+    def check_finite(self, metrics: dict[str, float]) -> None:
+        bad = [name for name, value in metrics.items() if not np.isfinite(value)]
+        if bad:
+            raise LPOError(
+                f"Learning diverged at step {self.env_steps}: {bad[0]} is not a finite number; "
+                "lower --learning-rate, or check the scale of the environment's rewards."
+            )
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Everything that decides the rest of the run, as named arrays."""
+        tree = {"state": self.state, "switch": self.switch_state, "obs": self.obs}
+        groups = {"env": self.env.get_state(), "episodes": self.episodes.get_state()}
+        named = {f"{g}/{k}": np.asarray(v) for g, s in groups.items() for k, v in s.items()}
+        steps = np.array(self.env_steps, np.int64)
+        return checkpoint.flatten("train", tree) | named | {"env_steps": steps}
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Return to ``arrays``; what follows is bit-equal to what followed them."""
+        tree = {"state": self.state, "switch": self.switch_state, "obs": self.obs}
+        tree = checkpoint.unflatten("train", tree, arrays)
+        self.state, self.switch_state = tree["state"], tree["switch"]
+        self.obs = np.asarray(tree["obs"])
+
+        def group(name: str) -> dict[str, np.ndarray]:
+            return {k.split("/", 1)[1]: v for k, v in arrays.items() if k.startswith(f"{name}/")}
+
+        self.env_steps = int(arrays["env_steps"])
+        self.episodes.set_state(group("episodes"))
+        self.env.set_state(group("env"))
