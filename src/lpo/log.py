@@ -65,13 +65,30 @@ def read_metrics(run: Path, name: str = "metrics.jsonl") -> list[dict[str, Any]]
     return rows
 
 
-class RunLog:
+class MemoryLog:
+    """Keeps the rows in memory: the log of an agent without a run directory."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, float]] = []
+
+    def write(self, step: int, metrics: dict[str, float], timing: dict[str, float]) -> None:
+        self.rows.append({"env_steps": step, **metrics})
+
+    def offsets(self) -> dict[str, int]:
+        return {}
+
+    def close(self) -> None:
+        pass
+
+
+class RunLog(MemoryLog):
     """Appends rows to the logs of a run and knows how far they were written."""
 
     def __init__(self, run: Path, offsets: dict[str, int] | None = None, step: int = 0):
         """``offsets`` of a checkpoint cut the logs back to what they were when it was taken."""
         from tensorboardX import SummaryWriter
 
+        super().__init__()
         self.files = {}
         for name in FILES:
             file = open(run / name, "ab")  # noqa: SIM115 - closed by close()
@@ -88,6 +105,7 @@ class RunLog:
         return {name: file.tell() for name, file in self.files.items()}
 
     def write(self, step: int, metrics: dict[str, float], timing: dict[str, float]) -> None:
+        super().write(step, metrics, timing)
         for name, row in zip(FILES, (metrics, timing), strict=True):
             row = {k: v for k, v in row.items() if math.isfinite(v)}
             self.files[name].write((json.dumps({"env_steps": step, **row}) + "\n").encode())

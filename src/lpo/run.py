@@ -1,0 +1,180 @@
+"""A run: a trainer with a directory, logs, evaluations and checkpoints at their times."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from lpo import checkpoint, config
+from lpo.config import Config
+from lpo.envs import make_batch
+from lpo.errors import LPOError
+from lpo.log import MemoryLog, RunLog, create_directory, open_directory
+from lpo.train import Trainer
+from lpo.types import BatchEnv
+
+Callback = Callable[[int, dict[str, float]], Any]
+
+
+def make_envs(c: Config, num_envs: int, env: Any = None) -> BatchEnv:
+    """The environments that ``c`` names, or those made from ``env``."""
+    preset, threshold = None, None
+    if c.threshold is not None:
+        try:
+            threshold = float(c.threshold)
+        except ValueError:
+            preset = c.threshold
+    return make_batch(
+        c.env if env is None else env,
+        num_envs,
+        preset=preset,
+        threshold=threshold,
+        threads=c.threads,
+        backend=c.backend,
+        env_kwargs=config.env_kwargs(c),
+    )
+
+
+def crossed(before: int, after: int, every: int) -> bool:
+    """Whether a multiple of ``every`` lies in (before, after]; 0 means never."""
+    return every > 0 and after // every > before // every
+
+
+class Run:
+    """Advance a trainer, keeping its directory (if it has one) true to it."""
+
+    def __init__(self, trainer: Trainer, log: MemoryLog, directory: Path | None = None):
+        self.trainer, self.log, self.directory = trainer, log, directory
+        self.until = trainer.config.steps
+        self.best: float | None = None
+        self.stop_requested = False
+
+    @property
+    def env_steps(self) -> int:
+        return self.trainer.env_steps
+
+    def advance(self, callback: Callback | None = None) -> None:
+        """Train until the budget is spent, the callback returns False, or a signal asks to stop."""
+        c, trainer = self.trainer.config, self.trainer
+        go_on = True
+        while go_on and not self.stop_requested and trainer.env_steps < self.until:
+            before, seconds = trainer.env_steps, dict(trainer.seconds)
+            metrics = trainer.iterate(self.until)
+            after, last = trainer.env_steps, trainer.env_steps >= self.until
+            if trainer.eval_env and (crossed(before, after, c.eval_every) or (last and c.eval_every)):
+                metrics |= trainer.evaluate()
+            with self.clear_errors():
+                self.log.write(after, metrics, self.timing(after - before, seconds))
+                self.keep_best(metrics)
+                go_on = callback is None or callback(after, metrics) is not False
+                if crossed(before, after, c.checkpoint_every) or last or not go_on or self.stop_requested:
+                    self.save_checkpoint()
+
+    def timing(self, steps: int, before: dict[str, float]) -> dict[str, float]:
+        """Seconds so far; steps/s of this iteration without its evaluation."""
+        now = self.trainer.seconds
+        elapsed = sum(now[part] - before[part] for part in ("rollout", "learn"))
+        return {"time/env_steps_per_s": steps / elapsed} | {f"time/{k}_s": v for k, v in now.items()}
+
+    def record(self, **more: Any) -> dict[str, Any]:
+        return {
+            "env_steps": self.env_steps,
+            "until": self.until,
+            "best": self.best,
+            "env": self.trainer.env.description,
+            "config": json.loads(config.to_json(self.trainer.config)),
+            **more,
+        }
+
+    def save_checkpoint(self) -> None:
+        if self.directory is None:
+            return
+        folder = self.directory / "checkpoints"
+        record = self.record(logs=self.log.offsets(), seconds=self.trainer.seconds)
+        checkpoint.save(folder, f"{self.env_steps:012d}", self.trainer.arrays(), record)
+        checkpoint.prune(folder, self.trainer.config.keep_checkpoints)
+
+    def keep_best(self, metrics: dict[str, float]) -> None:
+        score = metrics.get("eval/return")
+        if score is None or (self.best is not None and score <= self.best):
+            return
+        self.best = score
+        if self.directory is not None:
+            arrays = self.trainer.arrays()
+            checkpoint.save(self.directory / "checkpoints", "best", arrays, self.record())
+
+    @contextmanager
+    def clear_errors(self):
+        """A disk that is full loses nothing that was saved before."""
+        try:
+            yield
+        except OSError as error:
+            raise LPOError(
+                f"Could not write to {self.directory} at step {self.env_steps} ({error.strerror or error}); "
+                f"free some space and continue with `lpo resume {self.directory}`: "
+                "the last checkpoint is intact."
+            ) from error
+
+    def close(self) -> None:
+        self.log.close()
+        self.trainer.env.close()
+        if self.trainer.eval_env:
+            self.trainer.eval_env.close()
+
+
+def make_trainer(c: Config, env: Any = None, eval_env: Any = None) -> Trainer:
+    """Environments and learner of ``c``. An ``env`` that cannot be copied has no evaluation of its own."""
+    config.validate(c)
+    train_env = make_envs(c, c.num_envs, env)
+    c = config.with_overrides(c, {"num_envs": train_env.num_envs})
+    copyable = env is None or isinstance(env, str) or (callable(env) and not hasattr(env, "step"))
+    source = eval_env if eval_env is not None else env
+    has_eval = c.eval_every > 0 and (eval_env is not None or copyable)
+    return Trainer(c, train_env, make_envs(c, c.eval_episodes, source) if has_eval else None)
+
+
+def start(c: Config, out: Path) -> Run:
+    """A new run in the new directory ``out``."""
+    trainer = make_trainer(c)
+    directory = create_directory(out, trainer.config)
+    return Run(trainer, RunLog(directory), directory)
+
+
+def resume(directory: Path, steps: int | None = None) -> tuple[Run, list[str]]:
+    """The run of ``directory`` as its newest sound checkpoint left it, and what was wrong with newer ones."""
+    c = open_directory(directory)
+    saved, problems = checkpoint.load_latest(directory / "checkpoints")
+    trainer = make_trainer(c)
+    trainer.restore(saved.arrays)
+    trainer.seconds = dict(saved.record["seconds"])
+    run = Run(trainer, RunLog(directory, saved.record["logs"], trainer.env_steps), directory)
+    run.until = steps or saved.record["until"]
+    run.best = saved.record["best"]
+    return run, problems
+
+
+@contextmanager
+def stopping_on_signals(run: Run):
+    """Ctrl-C or SIGTERM lets the iteration end and a checkpoint be written; a second one kills."""
+
+    def ask(signum, frame):
+        run.stop_requested = True
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
