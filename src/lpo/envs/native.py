@@ -10,22 +10,19 @@ forces ``cfrc_*``, which neither these tasks nor ``mj_step`` read, so it is left
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
-import gymnasium
 import mujoco
 import numpy as np
 from gymnasium import spaces
 from gymnasium.utils import seeding
 
+from lpo.envs.physics import STATE, load_physics
 from lpo.envs.rng import pack_generator, unpack_generator
 from lpo.envs.specs import SparseLocomotion
 from lpo.envs.threads import Workers
 from lpo.errors import LPOError
 from lpo.types import Step
-
-STATE = mujoco.mjtState.mjSTATE_INTEGRATION  # all that mj_step reads, warm start included
 
 
 class NativeBatch:
@@ -50,10 +47,11 @@ class NativeBatch:
         self.task = task
         self.num_envs = num_envs
         self.threshold = task.threshold(preset, threshold)
-        self._model = load_model(task.xml)
+        self._model, lean = load_physics(task.xml)
         self._dt = self._model.opt.timestep * task.frame_skip
         self._datas = [mujoco.MjData(self._model) for _ in range(num_envs)]
         self._bind_views()
+        self._bind_health()
         self._set_spaces()
         self._workers = Workers(self._simulate, num_envs, threads)
         self._rngs: list[np.random.Generator] = []
@@ -69,6 +67,7 @@ class NativeBatch:
             "horizon": task.horizon,
             "frame_skip": task.frame_skip,
             "backend": "native",
+            "lean_physics": lean,
             "threads": self._workers.threads,
             "mujoco": mujoco.__version__,
         }
@@ -86,6 +85,18 @@ class NativeBatch:
         self._actions = np.zeros((self.num_envs, self._nu))
         self._none = _read_only(np.zeros(self.num_envs, bool))
         self._all = _read_only(np.ones(self.num_envs, bool))
+
+    def _bind_health(self) -> None:
+        """``is_healthy`` as bounds on columns of the state: z, angle, then the rest if bounded."""
+        task = self.task
+        self._healthy: tuple[slice, np.ndarray, np.ndarray] | None = None
+        if task.healthy_z is None or task.healthy_angle is None:
+            return
+        bounds = [task.healthy_z, task.healthy_angle]
+        if task.healthy_state is not None:
+            bounds += [(-task.healthy_state, task.healthy_state)] * (self._nq + self._nv - 3)
+        low, high = np.array(bounds).T
+        self._healthy = slice(1, 1 + len(bounds)), low.copy(), high.copy()
 
     def _set_spaces(self) -> None:
         low, high = self._model.actuator_ctrlrange.astype(np.float32).T
@@ -116,7 +127,7 @@ class NativeBatch:
         if self._clock >= self._next_timeout:
             truncated = self._clock - self._start >= self.task.horizon
         next_obs = obs
-        if truncated is not self._none or (terminated is not self._none and terminated.any()):
+        if terminated is not self._none or truncated is not self._none:
             obs = self._next_episodes(terminated | truncated)
         return Step(obs, reward, terminated, truncated, next_obs, self._all)
 
@@ -156,22 +167,19 @@ class NativeBatch:
 
     def _terminated(self) -> np.ndarray:
         """The negation of Gymnasium's ``is_healthy``, so that NaN terminates as it does there."""
-        task = self.task
-        if task.healthy_z is None or task.healthy_angle is None:
+        if self._healthy is None:
             return self._none
-        z, angle = self._state[:, 1], self._state[:, 2]
-        healthy = (z > task.healthy_z[0]) & (z < task.healthy_z[1])
-        healthy &= (angle > task.healthy_angle[0]) & (angle < task.healthy_angle[1])
-        if task.healthy_state is not None:
-            healthy &= np.abs(self._state[:, 2:]).max(axis=1) < task.healthy_state
-        return ~healthy
+        columns, low, high = self._healthy
+        watched = self._state[:, columns]
+        inside = watched > low
+        inside &= watched < high
+        return self._none if inside.all() else ~inside.all(axis=1)
 
     def _next_episodes(self, done: np.ndarray) -> np.ndarray:
         """Restart the ``done`` environments; the observations that the policy sees next."""
-        ended = np.flatnonzero(done)
-        for i in ended:
+        for i in done.nonzero()[0].tolist():
             self._restart(i)
-        self._start[ended] = self._clock
+            self._start[i] = self._clock
         self._next_timeout = int(self._start.min()) + self.task.horizon
         return self._observe()
 
@@ -220,19 +228,6 @@ class NativeBatch:
     def close(self) -> None:
         """Stop the threads; the batch cannot be stepped after this."""
         self._workers.close()
-
-
-def load_model(xml: str) -> Any:
-    """Gymnasium's model ``xml``, with the solver's island search off.
-
-    Each of these models is a single kinematic tree, so its constraints form at most one island
-    and searching for it changes no bit of the result (tested); it costs 5 to 8 % of the step.
-    """
-    folder = os.path.join(os.path.dirname(gymnasium.__file__), "envs", "mujoco", "assets")
-    model = mujoco.MjModel.from_xml_path(os.path.join(folder, xml))
-    if model.ntree == 1 and hasattr(mujoco.mjtDisableBit, "mjDSBL_ISLAND"):
-        model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_ISLAND)
-    return model
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

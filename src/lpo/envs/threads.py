@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 from collections.abc import Callable
@@ -30,7 +31,7 @@ class Workers:
         self._function = function
         self._size = size
         edges = [size * k // self.threads for k in range(self.threads + 1)]
-        self._slices = list(zip(edges[:-1], edges[1:], strict=True))
+        self._slices = list(itertools.pairwise(edges))
         self._done: SimpleQueue[BaseException | None] = SimpleQueue()
         self._inboxes: list[SimpleQueue[bool]] = []
         for part in self._slices[1:]:
