@@ -1,0 +1,241 @@
+"""The command line: lpo train | resume | eval | render | plot | list."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from lpo import config
+from lpo.config import Config
+from lpo.errors import LPOError
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """Train an agent. Without arguments: LPO on SparseHopper, about a minute."""
+
+    config_values: Annotated[Config, tyro.conf.arg(name="")]
+    preset: str = "paper"
+    """Named values that the flags start from (see `lpo list`)."""
+    config: Path | None = None
+    """Replay a configuration: the config.json of a run. Flags given beside it win."""
+    out: Path | None = None
+    """Directory of the new run (default: runs/ALGO-ENV-sSEED-NNN)."""
+    quiet: bool = False
+    """No progress bar."""
+
+
+@dataclass(frozen=True)
+class ResumeOptions:
+    """Continue a run from its newest checkpoint, bit for bit as if it had never stopped."""
+
+    run: tyro.conf.Positional[Path]
+    """Run directory."""
+    steps: int | None = None
+    """Total environment steps to go to (default: those the run was started with)."""
+    quiet: bool = False
+    """No progress bar."""
+
+
+@dataclass(frozen=True)
+class EvalOptions:
+    """Evaluate the policy of a run on fresh episodes."""
+
+    run: tyro.conf.Positional[Path]
+    """Run directory, or a file of `Agent.save`."""
+    episodes: int = 20
+    """Number of episodes."""
+    seed: int = 1_000_003
+    """Seed of the episodes."""
+    stochastic: bool = False
+    """Sample actions instead of taking the mode."""
+
+
+@dataclass(frozen=True)
+class RenderOptions:
+    """Write a video of the policy of a run playing (no screen needed)."""
+
+    run: tyro.conf.Positional[Path]
+    """Run directory, or a file of `Agent.save`."""
+    out: Path | None = None
+    """Video file, .mp4 or .gif (default: RUN/policy.mp4)."""
+    steps: int = 500
+    """Longest clip in environment steps."""
+    seed: int = 0
+    """Seed of the episode."""
+    stochastic: bool = False
+    """Sample actions instead of taking the mode."""
+
+
+@dataclass(frozen=True)
+class PlotOptions:
+    """Draw learning curves of runs as a PNG; runs that differ in the seed only share a band."""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """Run directories."""
+    metric: str = "eval/return"
+    """Metric to draw (see `metrics.jsonl`)."""
+    out: Path | None = None
+    """PNG file (default: curve.png in the run, or in the current directory for several)."""
+
+
+@dataclass(frozen=True)
+class ListOptions:
+    """Show algorithms, environments with their thresholds, and presets."""
+
+
+def option(arguments: list[str], name: str) -> str | None:
+    """The value of ``--name`` before the real parse, which needs it to choose its defaults."""
+    for i, argument in enumerate(arguments):
+        if argument == f"--{name}" and i + 1 < len(arguments):
+            return arguments[i + 1]
+        if argument.startswith(f"--{name}="):
+            return argument.split("=", 1)[1]
+    return None
+
+
+def parse(kind: Any, command: str, arguments: list[str], default: Any = None) -> Any:
+    extra = {} if default is None else {"default": default}
+    return tyro.cli(
+        kind,
+        prog=f"lpo {command}",
+        args=arguments,
+        config=(tyro.conf.OmitArgPrefixes,),
+        **extra,
+    )
+
+
+def train(arguments: list[str]) -> None:
+    file, name = option(arguments, "config"), option(arguments, "preset") or "paper"
+    env = option(arguments, "env") or config.DEFAULT_ENV
+    base = config.read(Path(file)) if file else config.preset(name, env)
+    options = parse(TrainOptions, "train", arguments, TrainOptions(base, preset=name))
+
+    from lpo.log import free_directory
+    from lpo.progress import report_result, watched
+    from lpo.run import start
+    from lpo.train import run_name
+
+    c = options.config_values
+    out = options.out or free_directory(Path("runs"), run_name(c))
+    run = start(c, out)
+    with watched(run, options.quiet) as callback:
+        run.advance(callback)
+    report_result(run)
+
+
+def resume(arguments: list[str]) -> None:
+    options = parse(ResumeOptions, "resume", arguments)
+    from lpo.progress import report_result, watched
+    from lpo.run import resume as open_run
+
+    run, problems = open_run(options.run, options.steps)
+    for problem in problems:
+        print(f"warning: {problem} Going on from the one before.", file=sys.stderr)
+    if run.env_steps >= run.until:
+        print(f"{options.run} is complete at {run.env_steps} steps; pass --steps to go further.")
+        return
+    with watched(run, options.quiet) as callback:
+        run.advance(callback)
+    report_result(run)
+
+
+def evaluate(arguments: list[str]) -> None:
+    options = parse(EvalOptions, "eval", arguments)
+    from lpo.agent import Agent
+    from lpo.evaluate import evaluate as run_episodes
+    from lpo.progress import task_line
+    from lpo.run import make_envs
+
+    if options.episodes < 1:
+        raise LPOError(f"--episodes is {options.episodes}; pass 1 or more.")
+    agent = Agent.load(options.run)
+    env = make_envs(agent.config, options.episodes)
+    trainer = agent.run.trainer
+    episodes = run_episodes(
+        env, trainer.policy(), options.seed, not options.stochastic, agent.config.eval_max_steps
+    )
+    scores = trainer.score("eval", episodes)
+    print(f"{options.run}: policy at step {agent.env_steps}, {task_line(env.description)}")
+    spread = max(e.ret for e in episodes), min(e.ret for e in episodes)
+    print(
+        f"return {scores['eval/return']:.1f} (from {spread[1]:.1f} to {spread[0]:.1f}), "
+        f"length {scores['eval/length']:.0f}, success {scores['eval/success']:.0%} "
+        f"over {len(episodes)} episodes"
+    )
+
+
+def render(arguments: list[str]) -> None:
+    options = parse(RenderOptions, "render", arguments)
+    os.environ.setdefault("MUJOCO_GL", "egl")  # before mujoco is imported
+    from lpo.render import render_run
+
+    default = options.run / "policy.mp4" if options.run.is_dir() else Path("policy.mp4")
+    out = options.out or default
+    print(render_run(options.run, out, options.steps, options.seed, not options.stochastic))
+
+
+def plot(arguments: list[str]) -> None:
+    options = parse(PlotOptions, "plot", arguments)
+    from lpo.report.curves import plot_runs
+
+    single = options.runs[0] if len(options.runs) == 1 else Path(".")
+    print(plot_runs(options.runs, options.metric, options.out or single / "curve.png"))
+
+
+def list_all(arguments: list[str]) -> None:
+    parse(ListOptions, "list", arguments)
+    from lpo.progress import print_tables
+
+    print_tables()
+
+
+COMMANDS = {
+    "train": (train, TrainOptions),
+    "resume": (resume, ResumeOptions),
+    "eval": (evaluate, EvalOptions),
+    "render": (render, RenderOptions),
+    "plot": (plot, PlotOptions),
+    "list": (list_all, ListOptions),
+}
+
+
+def usage() -> str:
+    lines = ["usage: lpo COMMAND [OPTIONS]", ""]
+    lines += [f"  lpo {name:8s} {kind.__doc__}" for name, (_, kind) in COMMANDS.items()]
+    return "\n".join([*lines, "", "`lpo COMMAND --help` lists the options of a command."])
+
+
+def main(argv: list[str] | None = None) -> None:
+    # Small networks: threads of the linear algebra cost more than they bring, and the host steps.
+    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    arguments = sys.argv[1:] if argv is None else argv
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(usage())
+        sys.exit(0 if arguments else 2)
+    if arguments[0] == "--version":
+        from lpo import __version__
+
+        print(__version__)
+        return
+    if arguments[0] not in COMMANDS:
+        print(f"lpo: there is no command {arguments[0]!r}.\n\n{usage()}", file=sys.stderr)
+        sys.exit(2)
+    try:
+        COMMANDS[arguments[0]][0](arguments[1:])
+    except LPOError as error:
+        print(f"lpo: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

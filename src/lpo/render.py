@@ -1,0 +1,70 @@
+"""A clip of a policy playing, without a screen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from lpo import config
+from lpo.agent import Agent, batch_observation
+from lpo.envs import make_single
+from lpo.errors import LPOError
+
+NO_GL = (
+    "Cannot render without a screen ({error}); install EGL or OSMesa "
+    "(on Debian: apt-get install libegl1 libgl1-mesa-dri, or libosmesa6 with MUJOCO_GL=osmesa)."
+)
+
+
+def render_run(path: Path, out: Path, steps: int, seed: int, deterministic: bool) -> Path:
+    """Play one episode of the agent at ``path`` and write it to ``out`` (.mp4 or .gif)."""
+    if out.suffix not in (".mp4", ".gif"):
+        raise LPOError(f"A video cannot be written as {out.name}; name it .mp4 or .gif.")
+    if steps < 1:
+        raise LPOError(f"--steps is {steps}; pass 1 or more.")
+    frames, fps = play(path, steps, seed, deterministic)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_video(out, frames, fps)
+    except OSError as error:
+        raise LPOError(f"Cannot write {out} ({error}); pass another --out.") from error
+    return out
+
+
+def play(path: Path, steps: int, seed: int, deterministic: bool) -> tuple[list[np.ndarray], float]:
+    agent = Agent.load(path)
+    c = agent.config
+    try:
+        env = make_single(c.env, threshold=c.threshold, env_kwargs=config.env_kwargs(c))
+        obs, _ = env.reset(seed=seed)
+        frames = [np.asarray(env.render())]
+        for _ in range(steps):
+            action, _ = agent.predict(obs, deterministic=deterministic)
+            obs, _, terminated, truncated, _ = env.step(action)
+            frames.append(np.asarray(env.render()))
+            if terminated or truncated:
+                break
+    except LPOError:
+        raise
+    except Exception as error:  # GL libraries fail in their own ways
+        raise LPOError(NO_GL.format(error=str(error).splitlines()[0] if str(error) else type(error).__name__)) from error
+    return frames, float(env.metadata.get("render_fps", 30))
+
+
+def write_video(out: Path, frames: list[np.ndarray], fps: float) -> None:
+    import imageio.v2 as imageio
+
+    if out.suffix == ".gif":
+        imageio.mimsave(out, frames[:: max(1, round(fps / 25))], duration=0.04, loop=0)  # pyright: ignore
+        return
+    try:
+        import imageio_ffmpeg  # noqa: F401
+    except ImportError as error:
+        raise LPOError(
+            "An .mp4 needs ffmpeg; run `pip install 'lpo-rl[video]'`, or name the file .gif."
+        ) from error
+    size = [s - s % 2 for s in frames[0].shape[:2]]  # H.264 wants even sides
+    with imageio.get_writer(out, fps=fps, macro_block_size=1) as writer:
+        for frame in frames:
+            writer.append_data(frame[: size[0], : size[1]])

@@ -1,0 +1,87 @@
+"""Learning curves from run directories: one panel per task, one line with its band per algorithm."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from lpo.config import Config
+from lpo.errors import LPOError
+from lpo.log import open_directory, read_metrics
+
+COLORS = {"lpo": "#c1272d", "eniac": "#0000a7", "rnd": "#008176", "ppo": "#6b6b6b"}
+
+
+class Curve(NamedTuple):
+    steps: np.ndarray
+    values: np.ndarray
+
+
+def load_curve(run: Path, metric: str) -> tuple[Config, Curve]:
+    c = open_directory(run)
+    rows = [row for row in read_metrics(run) if metric in row]
+    if not rows:
+        known = sorted({key for row in read_metrics(run) for key in row if key != "env_steps"})
+        have = f"choose one of {', '.join(known)}" if known else "let the run go on for longer"
+        raise LPOError(f"{run} has logged no {metric}; {have}.")
+    return c, Curve(
+        np.array([row["env_steps"] for row in rows]), np.array([row[metric] for row in rows])
+    )
+
+
+def task_label(c: Config) -> str:
+    return c.env if c.threshold is None else f"{c.env} ({c.threshold})"
+
+
+def on_grid(curves: list[Curve]) -> tuple[np.ndarray, np.ndarray]:
+    """Curves on common steps (to where the shortest ends), by linear interpolation: [runs, points]."""
+    start = max(curve.steps[0] for curve in curves)
+    stop = min(curve.steps[-1] for curve in curves)
+    grid = np.linspace(start, max(stop, start), 200)
+    return grid, np.stack([np.interp(grid, curve.steps, curve.values) for curve in curves])
+
+
+def plot_runs(runs: Sequence[Path], metric: str, out: Path) -> Path:
+    """Write a PNG of ``metric`` over environment steps; runs that differ in the seed share a band."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    if not runs:
+        raise LPOError("No run was given; pass one or more run directories.")
+    panels: dict[str, dict[str, list[Curve]]] = defaultdict(lambda: defaultdict(list))
+    for run in runs:
+        c, curve = load_curve(run, metric)
+        panels[task_label(c)][c.algo].append(curve)
+    figure, axes = plt.subplots(
+        1, len(panels), figsize=(1 + 5 * len(panels), 3.8), squeeze=False, layout="constrained"
+    )
+    for ax, (task, groups) in zip(axes[0], panels.items(), strict=True):
+        for algo, curves in groups.items():
+            color = COLORS.get(algo, "#b3762e")
+            label = algo if len(curves) == 1 else f"{algo} ({len(curves)} seeds)"
+            if len(curves) == 1:
+                ax.plot(curves[0].steps, curves[0].values, color=color, label=label)
+                continue
+            grid, values = on_grid(curves)
+            mean, std = values.mean(0), values.std(0)
+            ax.plot(grid, mean, color=color, label=label)
+            ax.fill_between(grid, mean - std, mean + std, color=color, alpha=0.2, lw=0)
+        ax.set(title=task, xlabel="environment steps", ylabel=metric)
+        ax.xaxis.set_major_formatter(matplotlib.ticker.EngFormatter(sep=""))
+        ax.grid(alpha=0.3)
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.legend(frameon=False)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(out, dpi=150, format="png")
+    except OSError as error:
+        raise LPOError(f"Cannot write {out} ({error}); pass another --out.") from error
+    finally:
+        plt.close(figure)
+    return out
