@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import mujoco
 import numpy as np
 from gymnasium import spaces
 from gymnasium.utils import seeding
 
-from lpo.envs.physics import STATE, load_physics
+from lpo.envs.physics import STATE, load_physics, mj
 from lpo.envs.rng import pack_generator, unpack_generator
 from lpo.envs.specs import SparseLocomotion
 from lpo.envs.threads import Workers
@@ -49,7 +48,7 @@ class NativeBatch:
         self.threshold = task.threshold(preset, threshold)
         self._model, lean = load_physics(task.xml)
         self._dt = self._model.opt.timestep * task.frame_skip
-        self._datas = [mujoco.MjData(self._model) for _ in range(num_envs)]
+        self._datas = [mj.MjData(self._model) for _ in range(num_envs)]
         self._bind_views()
         self._bind_health()
         self._set_spaces()
@@ -69,7 +68,7 @@ class NativeBatch:
             "backend": "native",
             "lean_physics": lean,
             "threads": self._workers.threads,
-            "mujoco": mujoco.__version__,
+            "mujoco": mj.__version__,
         }
 
     def _bind_views(self) -> None:
@@ -100,9 +99,9 @@ class NativeBatch:
 
     def _set_spaces(self) -> None:
         low, high = self._model.actuator_ctrlrange.astype(np.float32).T
-        self.action_space = spaces.Box(low, high, dtype=np.float32)
+        self.action_space: spaces.Space = spaces.Box(low, high, dtype=np.float32)
         size = self._nq + self._nv - 1
-        self.observation_space = spaces.Box(-np.inf, np.inf, (size,), dtype=np.float64)
+        self.observation_space: spaces.Box = spaces.Box(-np.inf, np.inf, (size,), dtype=np.float64)
 
     def reset(self, seed: int) -> np.ndarray:
         """Start every environment; environment ``i`` draws from its own stream ``seed + i``."""
@@ -143,7 +142,7 @@ class NativeBatch:
 
     def _simulate(self, first: int, last: int) -> None:
         """The physics of environments ``first`` to ``last - 1``; ``mj_step`` frees the GIL."""
-        model, frame_skip, mj_step = self._model, self.task.frame_skip, mujoco.mj_step
+        model, frame_skip, mj_step = self._model, self.task.frame_skip, mj.mj_step
         for i in range(first, last):
             self._ctrl[i][:] = self._actions[i]
             mj_step(model, self._datas[i], frame_skip)
@@ -173,7 +172,7 @@ class NativeBatch:
         watched = self._state[:, columns]
         inside = watched > low
         inside &= watched < high
-        return self._none if inside.all() else ~inside.all(axis=1)
+        return self._none if inside.all() else np.logical_not(inside.all(axis=1))
 
     def _next_episodes(self, done: np.ndarray) -> np.ndarray:
         """Restart the ``done`` environments; the observations that the policy sees next."""
@@ -186,21 +185,21 @@ class NativeBatch:
     def _restart(self, i: int) -> None:
         """Gymnasium's ``reset_model``: the same draws in the same order."""
         data, rng, noise = self._datas[i], self._rngs[i], self.task.reset_noise
-        mujoco.mj_resetData(self._model, data)
+        mj.mj_resetData(self._model, data)
         data.qpos[:] = self._init_qpos + rng.uniform(low=-noise, high=noise, size=self._nq)
         if self.task.velocity_noise == "normal":
             data.qvel[:] = self._init_qvel + noise * rng.standard_normal(self._nv)
         else:
             data.qvel[:] = self._init_qvel + rng.uniform(low=-noise, high=noise, size=self._nv)
-        mujoco.mj_forward(self._model, data)
+        mj.mj_forward(self._model, data)
 
     def get_state(self) -> dict[str, np.ndarray]:
         """Simulators with their warm starts, ages of the episodes, random streams."""
         if not self._rngs:
             raise LPOError(f"{self.task.id} has no state before its first reset; call reset(seed).")
-        physics = np.zeros((self.num_envs, mujoco.mj_stateSize(self._model, STATE)))
+        physics = np.zeros((self.num_envs, mj.mj_stateSize(self._model, STATE)))
         for row, data in zip(physics, self._datas, strict=True):
-            mujoco.mj_getState(self._model, data, row, STATE)
+            mj.mj_getState(self._model, data, row, STATE)
         return {
             "physics": physics,
             "elapsed": self._clock - self._start,
@@ -209,7 +208,7 @@ class NativeBatch:
 
     def set_state(self, state: dict[str, np.ndarray]) -> np.ndarray:
         """Return to a state of ``get_state``: what follows is bit-equal to what followed it."""
-        size = mujoco.mj_stateSize(self._model, STATE)
+        size = mj.mj_stateSize(self._model, STATE)
         physics = np.ascontiguousarray(state["physics"], dtype=np.float64)
         if physics.shape != (self.num_envs, size):
             raise LPOError(
@@ -218,7 +217,7 @@ class NativeBatch:
                 "of the run that saved them."
             )
         for row, data in zip(physics, self._datas, strict=True):
-            mujoco.mj_setState(self._model, data, row, STATE)
+            mj.mj_setState(self._model, data, row, STATE)
         self._rngs = [unpack_generator(row) for row in state["rng"]]
         self._clock = 0
         self._start = -np.asarray(state["elapsed"], dtype=np.int64)

@@ -26,8 +26,8 @@ import gymnasium.envs
 import mujoco
 import numpy as np
 
-STATE = mujoco.mjtState.mjSTATE_INTEGRATION  # all that mj_step reads, warm start included
-_MJ: Any = mujoco  # compiled bindings: their attributes differ between versions
+mj: Any = mujoco  # compiled bindings, which no type checker can look into
+STATE = mj.mjtState.mjSTATE_INTEGRATION  # all that mj_step reads, warm start included
 
 
 class Physics(NamedTuple):
@@ -40,7 +40,7 @@ class Physics(NamedTuple):
 def load_physics(xml: str) -> Physics:
     """Gymnasium's model ``xml``, lean where that is exact."""
     path = os.path.join(gymnasium.envs.__path__[0], "mujoco", "assets", xml)
-    plain = _compile(_MJ.MjSpec.from_file(path))
+    plain = _compile(mj.MjSpec.from_file(path))
     stop_profiling()
     # Versions of MuJoCo differ in whether a contact's margin is the sum of its geoms' margins or
     # the larger of them; a named pair has to spell it out, so each rule is tried.
@@ -53,10 +53,10 @@ def load_physics(xml: str) -> Physics:
 
 def stop_profiling() -> None:
     """Take MuJoCo's profiling clock out, unless the user has installed one of their own."""
-    if _MJ.get_mjcb_time() is not None:
+    if mj.get_mjcb_time() is not None:
         return
     try:
-        library = ctypes.CDLL(_MJ._functions.__file__)
+        library = ctypes.CDLL(mj._functions.__file__)
         ctypes.c_void_p.in_dll(library, "mjcb_time").value = None
     except (OSError, ValueError, AttributeError):
         return  # a platform that does not resolve the symbol this way: right, only slower
@@ -64,9 +64,9 @@ def stop_profiling() -> None:
 
 def lean_model(path: str, plain: Any, margin: np.ufunc) -> Any | None:
     """The model with its possible contacts named and islands off; None where that cannot be."""
-    if plain.ntree != 1 or not hasattr(_MJ.mjtDisableBit, "mjDSBL_ISLAND"):
+    if plain.ntree != 1:
         return None
-    spec = _MJ.MjSpec.from_file(path)
+    spec = mj.MjSpec.from_file(path)
     names = [geom.name for geom in spec.geoms]
     if len(set(names)) != plain.ngeom or "" in names:
         return None
@@ -75,7 +75,8 @@ def lean_model(path: str, plain: Any, margin: np.ufunc) -> Any | None:
     for geom in spec.geoms:
         geom.contype = geom.conaffinity = 0
     model = _compile(spec)
-    model.opt.disableflags |= int(_MJ.mjtDisableBit.mjDSBL_ISLAND)
+    if hasattr(mj.mjtDisableBit, "mjDSBL_ISLAND"):  # older versions look for none by default
+        model.opt.disableflags |= int(mj.mjtDisableBit.mjDSBL_ISLAND)
     return model
 
 
@@ -107,7 +108,7 @@ def _name_pair(spec: Any, plain: Any, first: int, second: int, margin: np.ufunc)
 def same_physics(plain: Any, other: Any, states: int = 150) -> bool:
     """Whether both models take random states through a few steps to the same bits."""
     rng = np.random.default_rng(0)
-    datas = [(model, _MJ.MjData(model)) for model in (plain, other)]
+    datas = [(model, mj.MjData(model)) for model in (plain, other)]
     for _ in range(states):
         qpos = plain.qpos0 + rng.uniform(-1.5, 1.5, plain.nq)
         qpos[1] = plain.qpos0[1] + rng.uniform(-1.0, 0.3)  # sunk into the floor, or hovering
@@ -115,11 +116,11 @@ def same_physics(plain: Any, other: Any, states: int = 150) -> bool:
         ctrl = rng.uniform(-1, 1, plain.nu)
         ends = []
         for model, data in datas:
-            _MJ.mj_resetData(model, data)
+            mj.mj_resetData(model, data)
             data.qpos[:], data.qvel[:], data.ctrl[:] = qpos, qvel, ctrl
-            _MJ.mj_step(model, data, 3)
-            end = np.empty(_MJ.mj_stateSize(model, STATE))
-            _MJ.mj_getState(model, data, end, STATE)
+            mj.mj_step(model, data, 3)
+            end = np.empty(mj.mj_stateSize(model, STATE))
+            mj.mj_getState(model, data, end, STATE)
             ends.append(end.tobytes())
         if ends[0] != ends[1]:
             return False

@@ -43,11 +43,10 @@ def find_spec(env_id: str) -> EnvSpec:
     register_envs()
     try:
         return gymnasium.spec(env_id)
-    except (gymnasium.error.Error, ImportError) as error:
-        known = sorted(gymnasium.registry)
-        close = difflib.get_close_matches(env_id, known, n=4, cutoff=0.5)
-        remedy = f"did you mean {', '.join(close)}?" if close else "see `lpo list`."
+    except (gymnasium.error.Error, ImportError, ValueError) as error:
+        close = difflib.get_close_matches(env_id, sorted(gymnasium.registry), n=4, cutoff=0.5)
+        remedy = f"the closest are {', '.join(close)}" if close else "`lpo list` shows ours"
         raise LPOError(
-            f"No environment is registered as {env_id!r}: {remedy} "
-            "An environment of another package is given as 'package:Name-v0'."
+            f"No environment is registered as {env_id!r}: {remedy}, and one of another package is "
+            "given as 'package:Name-v0'."
         ) from error

@@ -1,0 +1,146 @@
+"""Environments: any supported space as a flat array, and back.
+
+The engine sees flat Box observations and three kinds of action: a flat Box, a Discrete that starts
+at 0, or a flat MultiDiscrete that starts at 0. What has no such form is refused here, at start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector.utils import iterate
+
+from lpo.envs.faults import Misfit
+from lpo.errors import LPOError
+
+
+class Codec:
+    """Translates one environment's observations and actions; see ``observation_space`` and
+    ``action_space`` for the flat side."""
+
+    def __init__(self, name: str, observation_space: spaces.Space, action_space: spaces.Space):
+        self.observation_space: Any = flat_observation_space(name, observation_space)
+        self.action_space: Any = flat_action_space(name, action_space)
+        self._name = name
+        self._observations = observation_space
+        self._is_box = isinstance(observation_space, spaces.Box)
+        self._obs_shape = observation_space.shape if self._is_box else None
+        self._size = self.observation_space.shape[0]
+        self._action_shape = action_space.shape or ()
+        self._action_dtype = action_space.dtype
+        self._start = _start_of(action_space)
+
+    def observation(self, obs: Any) -> np.ndarray:
+        """One observation as a flat array; ``Misfit`` where it does not fit its space."""
+        if self._is_box:
+            array = np.asarray(obs)
+            if array.shape != self._obs_shape:
+                raise Misfit(
+                    f"its observation has shape {array.shape} and its space {self._obs_shape}"
+                )
+            return array.reshape(-1)
+        flat = np.asarray(spaces.flatten(self._observations, obs))
+        if flat.shape != (self._size,):
+            raise Misfit(
+                f"its observation flattens to {flat.size} numbers and its space to {self._size}"
+            )
+        return flat
+
+    def observations(self, space: spaces.Space, obs: Any, num_envs: int) -> np.ndarray:
+        """A fresh ``[N, O]`` array from a vector environment's batched observation."""
+        flat = np.empty((num_envs, self._size), self.observation_space.dtype)
+        if self._is_box:
+            array = np.asarray(obs)
+            if array.shape != (num_envs, *(self._obs_shape or ())):
+                raise Misfit(
+                    f"its observation has shape {array.shape} and its space "
+                    f"{(num_envs, *(self._obs_shape or ()))}"
+                )
+            flat[:] = array.reshape(num_envs, -1)
+            return flat
+        for i, row in enumerate(iterate(space, obs)):
+            flat[i] = self.observation(row)
+        return flat
+
+    def take(self, action: np.ndarray, num_envs: int) -> np.ndarray:
+        """A copy of a batch of flat actions in their own dtype; refuses a wrong shape."""
+        expected = (num_envs, *self.action_space.shape)
+        if np.shape(action) != expected:
+            raise LPOError(
+                f"{self._name} got actions of shape {np.shape(action)}; pass {expected}, "
+                "one row per environment."
+            )
+        return np.array(action, dtype=self.action_space.dtype)
+
+    def action(self, flat: np.ndarray) -> Any:
+        """One flat action, or a batch of them, as the environment wants it."""
+        lead = flat.shape[: flat.ndim - len(self.action_space.shape)]
+        shifted = flat if self._start is None else flat + self._start
+        shaped = shifted.reshape(lead + self._action_shape)
+        return shaped.astype(self._action_dtype, copy=False)[()]
+
+
+def flat_observation_space(name: str, space: spaces.Space) -> spaces.Box:
+    """The flat Box of ``space``, or an error that names the part that has none."""
+    for part in _parts(space):
+        if isinstance(part, spaces.Box) and part.dtype == np.uint8 and len(part.shape) >= 3:
+            raise LPOError(
+                f"{name} observes {part}, and pixels are not supported; wrap it in a "
+                "gymnasium.ObservationWrapper that returns a vector of features (or in "
+                "gymnasium.wrappers.FlattenObservation if the array is a small symbolic grid)."
+            )
+        kinds = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+        if not isinstance(part, kinds):
+            raise LPOError(
+                f"{name} observes {part}, which has no vector form; wrap it in a "
+                "gymnasium.ObservationWrapper that returns a Box."
+            )
+    flat: Any = spaces.flatten_space(space)
+    if flat.shape[0] == 0:
+        raise LPOError(
+            f"{name} observes {space}, which is empty; return at least one number from it."
+        )
+    dtype = np.result_type(flat.dtype, np.float32)
+    return spaces.Box(flat.low.astype(dtype), flat.high.astype(dtype), dtype=dtype.type)
+
+
+def flat_action_space(name: str, space: spaces.Space) -> spaces.Space:
+    """The flat form of a supported action space, or an error with the remedy."""
+    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
+        if np.prod(space.shape) > 0:
+            dtype: Any = space.dtype.type
+            return spaces.Box(space.low.reshape(-1), space.high.reshape(-1), dtype=dtype)
+    elif isinstance(space, spaces.Discrete):
+        return spaces.Discrete(int(space.n))
+    elif isinstance(space, spaces.MultiDiscrete):
+        return spaces.MultiDiscrete(space.nvec.reshape(-1))
+    elif isinstance(space, spaces.MultiBinary):
+        return spaces.MultiDiscrete(np.full(int(np.prod(space.shape)), 2))
+    raise LPOError(
+        f"{name} acts in {space}, which is not supported; wrap it in a gymnasium.ActionWrapper "
+        "whose space is a floating-point Box, Discrete, MultiDiscrete or MultiBinary."
+    )
+
+
+def _parts(space: spaces.Space) -> Iterator[spaces.Space]:
+    """The leaves of nested Dict and Tuple spaces."""
+    if isinstance(space, spaces.Dict):
+        for part in space.spaces.values():
+            yield from _parts(part)
+    elif isinstance(space, spaces.Tuple):
+        for part in space.spaces:
+            yield from _parts(part)
+    else:
+        yield space
+
+
+def _start_of(space: spaces.Space) -> np.ndarray | None:
+    """What to add to a flat action that counts from 0."""
+    if isinstance(space, spaces.Discrete) and int(space.start) != 0:
+        return np.asarray(space.start)
+    if isinstance(space, spaces.MultiDiscrete) and np.any(space.start):
+        return np.asarray(space.start).reshape(-1)
+    return None

@@ -1,0 +1,169 @@
+"""Environments: a batch of Gymnasium ``Env`` objects whose episodes can be replayed.
+
+Every episode is reset with a seed of its own, a function of (seed, environment, episode number),
+so what an environment will do next is a function of that seed and the actions since. That is
+what a checkpoint holds: returning to it replays the current episodes and proves, on the last
+observation, that they came out bit-equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from lpo.envs.codec import Codec
+from lpo.envs.faults import broken, check_finite
+from lpo.errors import LPOError
+from lpo.types import Step
+
+
+def episode_seed(seed: int, index: int, episode: int) -> int:
+    """The reset seed of an episode: 31 bits, which every environment takes."""
+    sequence = np.random.SeedSequence(seed, spawn_key=(index, episode))
+    return int(sequence.generate_state(1)[0]) & 0x7FFFFFFF
+
+
+class EpisodeBatch:
+    """Steps a list of environments one after another; a ``BatchEnv``."""
+
+    def __init__(self, envs: Sequence[gymnasium.Env], description: dict[str, Any]):
+        self._envs = list(envs)
+        self.num_envs = len(self._envs)
+        self.description = description
+        self._name = str(description["id"])
+        self._codec = Codec(self._name, envs[0].observation_space, envs[0].action_space)
+        self.observation_space = self._codec.observation_space
+        self.action_space = self._codec.action_space
+        spec = self._envs[0].spec
+        self.resumable = not (spec is not None and spec.nondeterministic)
+        self._seed: int | None = None
+        self._episode = [0] * self.num_envs
+        self._actions: list[list[np.ndarray]] = [[] for _ in self._envs]
+        self._obs = self._empty()
+
+    def _empty(self) -> np.ndarray:
+        shape = (self.num_envs, *self.observation_space.shape)
+        return np.empty(shape, self.observation_space.dtype)
+
+    def reset(self, seed: int) -> np.ndarray:
+        """Start every environment on episode 0 of ``seed``."""
+        self._seed = int(seed)
+        self._episode = [0] * self.num_envs
+        obs = self._empty()
+        for i in range(self.num_envs):
+            self._begin(i, obs)
+        check_finite(self._name, obs, None, self._elapsed())
+        self._obs = obs.copy()
+        return obs
+
+    def step(self, action: np.ndarray) -> Step:
+        """One step of every environment; those that end an episode begin the next one."""
+        if self._seed is None:
+            raise LPOError(f"{self._name} was stepped before it was reset; call reset(seed).")
+        actions = self._codec.take(action, self.num_envs)
+        next_obs = self._empty()
+        reward = np.empty(self.num_envs)
+        terminated = np.empty(self.num_envs, bool)
+        truncated = np.empty(self.num_envs, bool)
+        for i in range(self.num_envs):
+            self._actions[i].append(actions[i])
+            row = self._step_one(i, actions[i], next_obs)
+            reward[i], terminated[i], truncated[i] = row
+        check_finite(self._name, next_obs, reward, self._elapsed())
+        done = terminated | truncated
+        obs = next_obs
+        if done.any():
+            obs = self._next_episodes(done, next_obs)
+        self._obs = obs.copy()
+        return Step(obs, reward, terminated, truncated, next_obs, np.ones(self.num_envs, bool))
+
+    def _step_one(self, i: int, action: np.ndarray, into: np.ndarray) -> tuple[float, bool, bool]:
+        try:
+            obs, reward, terminated, truncated, _ = self._envs[i].step(self._codec.action(action))
+            into[i] = self._codec.observation(obs)
+            return float(reward), bool(terminated), bool(truncated)
+        except Exception as error:
+            raise broken(self._name, i, len(self._actions[i]), error) from error
+
+    def _next_episodes(self, done: np.ndarray, next_obs: np.ndarray) -> np.ndarray:
+        """Begin the next episode where one is ``done``; the observations the policy sees next."""
+        obs = next_obs.copy()
+        for i in done.nonzero()[0].tolist():
+            self._episode[i] += 1
+            self._begin(i, obs)
+        check_finite(self._name, obs, None, self._elapsed())
+        return obs
+
+    def _begin(self, i: int, into: np.ndarray) -> None:
+        """Reset environment ``i`` with the seed of its current episode."""
+        self._actions[i] = []
+        seed = episode_seed(self._seed or 0, i, self._episode[i])
+        try:
+            obs, _ = self._envs[i].reset(seed=seed)
+            into[i] = self._codec.observation(obs)
+        except Exception as error:
+            raise broken(self._name, i, 0, error) from error
+
+    def _elapsed(self) -> list[int]:
+        return [len(actions) for actions in self._actions]
+
+    def get_state(self) -> dict[str, np.ndarray]:
+        """Seeds, the current episodes' actions, and the observations they led to."""
+        if not self.resumable:
+            raise LPOError(
+                f"{self._name} is registered as nondeterministic, so its state cannot be saved; "
+                "run without saving simulator states."
+            )
+        if self._seed is None:
+            raise LPOError(f"{self._name} has no state before its first reset; call reset(seed).")
+        rows = [row for actions in self._actions for row in actions]
+        empty = np.empty((0, *self.action_space.shape), self.action_space.dtype)
+        return {
+            "seed": np.array([self._seed], np.uint64),
+            "episode": np.array(self._episode, np.int64),
+            "elapsed": np.array(self._elapsed(), np.int64),
+            "actions": np.stack(rows) if rows else empty,
+            "obs": self._obs,
+        }
+
+    def set_state(self, state: dict[str, np.ndarray]) -> np.ndarray:
+        """Replay the saved episodes; an error if they do not come out as they did."""
+        saved = np.asarray(state["obs"])
+        if saved.shape != self._obs.shape:
+            raise LPOError(
+                f"The saved observations of {self._name} have shape {saved.shape} and this batch "
+                f"needs {self._obs.shape}; resume with the num_envs of the run that saved them."
+            )
+        self._seed = int(state["seed"][0])
+        self._episode = [int(k) for k in state["episode"]]
+        ends = np.cumsum(state["elapsed"])
+        obs = self._empty()
+        for i, actions in enumerate(np.split(state["actions"], ends[:-1])):
+            self._replay(i, actions, obs)
+            if obs[i].tobytes() != saved[i].tobytes():
+                raise self._irreproducible(i)
+        self._obs = obs.copy()
+        return obs
+
+    def _replay(self, i: int, actions: np.ndarray, into: np.ndarray) -> None:
+        self._begin(i, into)
+        for action in actions:
+            self._actions[i].append(action)
+            _, terminated, truncated = self._step_one(i, action, into)
+            if terminated or truncated:
+                raise self._irreproducible(i)
+
+    def _irreproducible(self, i: int) -> LPOError:
+        return LPOError(
+            f"{self._name} (environment {i}) is not deterministic given its seed: the same actions "
+            "led elsewhere than before the checkpoint; draw all randomness from self.np_random, "
+            "carry nothing over a reset (such as a normalising wrapper), and train anew."
+        )
+
+    def close(self) -> None:
+        """Close every environment."""
+        for env in self._envs:
+            env.close()

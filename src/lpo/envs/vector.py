@@ -1,0 +1,143 @@
+"""Environments: a ready Gymnasium ``VectorEnv``, taken as it is.
+
+Vector environments differ in when they reset an ended episode. ``Step`` hides that: ``next_obs``
+is always the true final observation, and a step that only resets is marked not ``valid``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from lpo.envs.codec import Codec
+from lpo.envs.faults import broken, check_finite
+from lpo.errors import LPOError
+from lpo.types import Step
+
+
+def autoreset_mode(env: VectorEnv) -> AutoresetMode:
+    """When ``env`` says that it resets; an error if it does not say."""
+    mode = env.metadata.get("autoreset_mode")
+    try:
+        return mode if isinstance(mode, AutoresetMode) else AutoresetMode(mode)
+    except ValueError as error:
+        raise LPOError(
+            f"The vector environment {env} does not say when it resets (autoreset_mode is "
+            f"{mode!r}); set env.metadata['autoreset_mode'] to a gymnasium.vector.AutoresetMode."
+        ) from error
+
+
+class VectorBatch:
+    """A ``BatchEnv`` over a vector environment in any autoreset mode.
+
+    It cannot be resumed: a vector environment keeps its states and random streams to itself.
+    """
+
+    resumable = False
+
+    def __init__(self, env: VectorEnv):
+        self._env = env
+        self._mode = autoreset_mode(env)
+        self.num_envs = env.num_envs
+        spec = env.spec
+        self._name = spec.id if spec is not None else type(env.unwrapped).__name__
+        self._codec = Codec(self._name, env.single_observation_space, env.single_action_space)
+        self.observation_space = self._codec.observation_space
+        self.action_space = self._codec.action_space
+        self.description: dict[str, Any] = {
+            "id": self._name,
+            "horizon": spec.max_episode_steps if spec is not None else None,
+            "backend": "vector",
+            "autoreset_mode": self._mode.value,
+        }
+        self._started = False
+        self._done = np.zeros(self.num_envs, bool)  # of the step before
+        self._elapsed = np.zeros(self.num_envs, np.int64)
+
+    def reset(self, seed: int) -> np.ndarray:
+        """Start every environment, with the vector environment's own use of ``seed``."""
+        self._done = np.zeros(self.num_envs, bool)
+        self._elapsed[:] = 0
+        self._started = True
+        return self._reset(seed=int(seed))
+
+    def _reset(self, **arguments: Any) -> np.ndarray:
+        try:
+            obs = self._observations(self._env.reset(**arguments)[0])
+        except Exception as error:
+            raise broken(self._name, None, None, error) from error
+        check_finite(self._name, obs, None, self._elapsed)
+        return obs
+
+    def _observations(self, obs: Any) -> np.ndarray:
+        return self._codec.observations(self._env.observation_space, obs, self.num_envs)
+
+    def step(self, action: np.ndarray) -> Step:
+        """One step of the vector environment, with its kind of reset made plain."""
+        if not self._started:
+            raise LPOError(f"{self._name} was stepped before it was reset; call reset(seed).")
+        actions = self._codec.action(self._codec.take(action, self.num_envs))
+        obs, reward, terminated, truncated, info = self._step(actions)
+        valid = np.ones(self.num_envs, bool)
+        if self._mode == AutoresetMode.NEXT_STEP:
+            valid = ~self._done
+        self._elapsed = np.where(valid, self._elapsed + 1, 0)
+        check_finite(self._name, obs, reward, self._elapsed)
+        done = terminated | truncated
+        next_obs = obs
+        if done.any() and self._mode == AutoresetMode.SAME_STEP:
+            next_obs = self._with_final(obs, done, info)
+        self._elapsed[done] = 0
+        if done.any() and self._mode == AutoresetMode.DISABLED:
+            obs = self._reset(options={"reset_mask": done.copy()})
+        self._done = done
+        return Step(obs, reward, terminated, truncated, next_obs, valid)
+
+    def _step(self, actions: Any):
+        try:
+            obs, reward, terminated, truncated, info = self._env.step(actions)
+            flags = np.array(terminated, bool), np.array(truncated, bool)
+            return self._observations(obs), np.array(reward, np.float64), *flags, info
+        except Exception as error:
+            raise broken(self._name, None, None, error) from error
+
+    def _with_final(self, obs: np.ndarray, done: np.ndarray, info: dict[str, Any]) -> np.ndarray:
+        """``obs`` with the final observations of the ended episodes in their rows."""
+        if "final_obs" not in info:
+            raise LPOError(
+                f"{self._name} resets in the same step but gives no info['final_obs']; make it "
+                "with autoreset_mode=AutoresetMode.NEXT_STEP."
+            )
+        next_obs = obs.copy()
+        for i in done.nonzero()[0].tolist():
+            try:
+                next_obs[i] = self._codec.observation(_row(info["final_obs"], i))
+            except Exception as error:
+                raise broken(self._name, i, int(self._elapsed[i]), error) from error
+        check_finite(self._name, next_obs, None, self._elapsed)
+        return next_obs
+
+    def get_state(self) -> dict[str, np.ndarray]:
+        """Not to be had of a vector environment."""
+        raise LPOError(
+            f"The state of the vector environment {self._name} cannot be saved; pass the id or a "
+            "function that makes one environment, with num_envs, for a run that can resume."
+        )
+
+    def set_state(self, state: dict[str, np.ndarray]) -> np.ndarray:
+        """Not to be had of a vector environment."""
+        del state
+        return self.get_state()["obs"]
+
+    def close(self) -> None:
+        """Close the vector environment."""
+        self._env.close()
+
+
+def _row(batch: Any, i: int) -> Any:
+    """Row ``i`` of an info entry, which Gymnasium nests where observations are dictionaries."""
+    if isinstance(batch, dict):
+        return {key: _row(value, i) for key, value in batch.items() if not key.startswith("_")}
+    return batch[i]
