@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ class Trajectory(NamedTuple):
     valid: Array  # [T] False: padding or a reset step; passed over as if it were not there
 
 
-def gae(x: Trajectory, gamma: Array, lambda_: Array, episodic: Array) -> Array:
+def gae(x: Trajectory, gamma: Array, lambda_: float | Array, episodic: Array) -> Array:
     """Â_t = δ_t + γλ·Â_{t+1},  δ_t = r_t + γ·V(next) − V(s_t).
 
     Episodic: a terminal state is worth nothing, and nothing crosses a reset. Non-episodic (the
@@ -46,7 +46,7 @@ def gae(x: Trajectory, gamma: Array, lambda_: Array, episodic: Array) -> Array:
 
 
 def streams_gae(x: Trajectory, gamma: Array, lambda_: float, episodic: Array) -> Array:
-    """``gae`` for arrays [S, T, N] (flags [T, N]), each stream with its own γ and episodes: [S, T, N]."""
+    """``gae`` of S streams in N environments, [S, T, N] (flags [T, N]); each stream has its γ."""
     per_env = jax.vmap(gae, in_axes=(-1, None, None, None), out_axes=-1)
-    axes = Trajectory(0, 0, 0, 0, None, None, None)
+    axes: Any = Trajectory(*(0, 0, 0, 0, None, None, None))  # pyright: ignore
     return jax.vmap(per_env, in_axes=(axes, 0, None, 0))(x, gamma, lambda_, episodic)

@@ -9,11 +9,12 @@ import numpy as np
 from gymnasium import spaces
 
 from lpo import checkpoint, config
-from lpo.config import Config
+from lpo.envs.codec import Codec
+from lpo.envs.faults import Misfit
 from lpo.errors import LPOError
 from lpo.log import MemoryLog
 from lpo.rollout.host import HostPolicy
-from lpo.run import Callback, Run, make_trainer, stopping_on_signals
+from lpo.run import Callback, Run, count_of, make_trainer, stopping_on_signals
 
 
 class Agent:
@@ -28,7 +29,7 @@ class Agent:
         """
         name = env if isinstance(env, str) else "custom"
         base = config.preset(options.pop("preset", "paper"), name)
-        options = {"algo": self.algo, **options}
+        options = {"algo": self.algo, **count_of(env), **options}
         self._sources = (None if isinstance(env, str) else env, eval_env)
         self.config = config.validate(config.with_overrides(base, options))
         self._run: Run | None = None
@@ -79,17 +80,17 @@ class Agent:
         episode_start: Any = None,
         deterministic: bool = False,
     ) -> tuple[np.ndarray, Any]:
-        """Actions for one observation or a batch, as the environment takes them; ``state`` passes through."""
+        """Actions for one observation or a batch, as the environment takes them."""
         if self._policy is None:
             self._policy = self.run.trainer.policy()
-        env = self.run.trainer.env
-        obs, batched = batch_observation(env, observation)
+        codec = self.run.trainer.env.codec
+        obs, batched = batch_observation(codec, observation)
         if deterministic:
             action = self._policy.mode(obs)
         else:
             noise = self._policy.dist.draw(self._rng, (len(obs), self._policy.dist.noise_size))
             action = self._policy.sample(obs, noise)
-        action = self._policy.dist.to_env(action)
+        action = codec.action(self._policy.dist.to_env(action))
         return (action if batched else action[0]), state
 
     def save(self, path: str | Path) -> Path:
@@ -123,31 +124,32 @@ class Agent:
 def load_agent_checkpoint(path: Path) -> checkpoint.Checkpoint:
     if (path / "checkpoints").is_dir():
         best = path / "checkpoints" / "best.safetensors"
-        return checkpoint.load(best) if best.exists() else checkpoint.load_latest(path / "checkpoints")[0]
+        return (
+            checkpoint.load(best)
+            if best.exists()
+            else checkpoint.load_latest(path / "checkpoints")[0]
+        )
     return checkpoint.load(path.with_suffix(".safetensors"))
 
 
-def batch_observation(env: Any, observation: Any) -> tuple[np.ndarray, bool]:
+def batch_observation(codec: Codec, observation: Any) -> tuple[np.ndarray, bool]:
     """Flat float32 rows of what the user passed, and whether it was a batch."""
-    space: spaces.Space = getattr(env, "raw_observation_space", env.observation_space)
-    if isinstance(space, spaces.Box):
-        x = np.asarray(observation, np.float32)
-        batched = x.ndim == len(space.shape) + 1
-        rows = x.reshape(-1, int(np.prod(space.shape)))
-        if x.shape[x.ndim - len(space.shape) :] != space.shape:
-            raise LPOError(
-                f"predict got an observation of shape {x.shape}; pass {space.shape} "
-                f"or a batch (n, *{space.shape})."
-            )
-        return rows, batched
-    if space.contains(observation):
-        return spaces.flatten(space, observation)[None].astype(np.float32), False
-    rows = [spaces.flatten(space, x) for x in iterate(space, observation)]
-    return np.stack(rows).astype(np.float32), True
+    try:
+        return codec.observation(observation)[None].astype(np.float32), False
+    except (Misfit, ValueError, TypeError, KeyError, IndexError):
+        pass  # not one observation: a batch, as vector environments stack it
+    try:
+        rows = [codec.observation(x) for x in iterate(codec.raw_observation_space, observation)]
+        return np.stack(rows).astype(np.float32), True
+    except (Misfit, ValueError, TypeError, KeyError, IndexError) as error:
+        raise LPOError(
+            f"predict got an observation that does not fit ({error}); pass one of "
+            f"{codec.raw_observation_space}, or a batch of them."
+        ) from error
 
 
 def iterate(space: spaces.Space, batch: Any) -> list[Any]:
-    """The observations of a batch as Gymnasium's and SB3's vector environments stack them."""
+    """The observations of a batch as the vector environments of Gymnasium and SB3 stack them."""
     if isinstance(space, spaces.Dict):
         parts = {k: iterate(s, batch[k]) for k, s in space.items()}
         size = len(next(iter(parts.values())))

@@ -62,7 +62,10 @@ def _growth(c: Config) -> Switch:
 
 ALGORITHMS: dict[str, Algorithm] = {
     "lpo": Algorithm(
-        "RND width on (s,a), growing rollouts", ("bonus", "predictor", "growth"), _rnd("sa"), _growth
+        "RND width on (s,a), growing rollouts",
+        ("bonus", "predictor", "growth"),
+        _rnd("sa"),
+        _growth,
     ),
     "eniac": Algorithm(
         "RND width on (s,a), constant rollouts", ("bonus", "predictor"), _rnd("sa"), _every
@@ -89,5 +92,7 @@ def get(c: Config) -> Algorithm:
         for name in names:
             if part not in row.parts and getattr(c, name) != defaults[name]:
                 flag = "--" + name.replace("_", "-")
-                raise LPOError(f"{flag} has no effect on {c.algo}, which has no {part}; leave it out.")
+                raise LPOError(
+                    f"{flag} has no effect on {c.algo}, which has no {part}; leave it out."
+                )
     return row

@@ -72,12 +72,16 @@ def load(path: Path) -> Checkpoint:
     try:
         return Checkpoint(safetensors.numpy.load(data), record)
     except safetensors.SafetensorError as error:
-        raise LPOError(f"The checkpoint {path} is not a safetensors file ({error}); {remedy}") from error
+        raise LPOError(
+            f"The checkpoint {path} is not a safetensors file ({error}); {remedy}"
+        ) from error
 
 
 def names(folder: Path) -> list[str]:
     """Numbered checkpoints that are whole, oldest first."""
-    return sorted(p.stem for p in folder.glob("[0-9]*.json") if p.with_suffix(".safetensors").exists())
+    return sorted(
+        p.stem for p in folder.glob("[0-9]*.json") if p.with_suffix(".safetensors").exists()
+    )
 
 
 def candidates(folder: Path) -> Iterator[Path]:
@@ -94,11 +98,13 @@ def load_latest(folder: Path) -> tuple[Checkpoint, list[str]]:
         except LPOError as error:
             problems.append(str(error))
     why = problems[0] if problems else "it holds no checkpoint"
-    raise LPOError(f"Nothing to resume in {folder.parent}: {why}; train again into a new directory.")
+    raise LPOError(
+        f"Nothing to resume in {folder.parent}: {why}; train again into a new directory."
+    )
 
 
 def prune(folder: Path, keep: int) -> None:
-    """Keep the latest ``keep``; the record goes first, so that half a pair is never taken for one."""
+    """Keep the latest ``keep``; the record goes first: half a pair is never taken for one."""
     for name in names(folder)[:-keep]:
         (folder / f"{name}.json").unlink(missing_ok=True)
         (folder / f"{name}.safetensors").unlink(missing_ok=True)

@@ -115,7 +115,9 @@ class Config:
 # Options that do nothing without the part they belong to; a row names the parts it has.
 PARTS: dict[str, tuple[str, ...]] = {
     "bonus": ("gamma_int", "beta", "alpha", "bonus_inputs", "intrinsic_episodic"),
-    "predictor": tuple(f.name for f in dataclasses.fields(Config) if f.name.startswith("predictor_")),
+    "predictor": tuple(
+        f.name for f in dataclasses.fields(Config) if f.name.startswith("predictor_")
+    ),
     "growth": ("growth_iterations",),
 }
 
@@ -124,7 +126,15 @@ _POSITIVE = (
     "adam_eps", "predictor_learning_rate", "predictor_batch_size", "predictor_features",
     "eval_episodes", "eval_max_steps", "checkpoint_every", "keep_checkpoints", "clip",
 )  # fmt: skip
-_NOT_NEGATIVE = ("seed", "eval_every", "value_coef", "entropy_coef", "alpha", "beta", "predictor_passes")
+_NOT_NEGATIVE = (
+    "seed",
+    "eval_every",
+    "value_coef",
+    "entropy_coef",
+    "alpha",
+    "beta",
+    "predictor_passes",
+)
 _UNIT = ("gamma_ext", "gamma_int", "gae_lambda")
 
 
@@ -219,7 +229,9 @@ def with_overrides(c: Config, values: dict[str, Any]) -> Config:
     for name in values:
         if name not in names:
             near = difflib.get_close_matches(name, names, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else "see `lpo train --help` for all of them."
+            hint = (
+                f"did you mean {near[0]!r}?" if near else "see `lpo train --help` for all of them."
+            )
             raise LPOError(f"There is no option {name!r}; {hint}")
     return dataclasses.replace(c, **values)
 

@@ -35,22 +35,19 @@ class Distribution(NamedTuple):
 
 
 def gaussian(space: spaces.Box) -> Distribution:
-    """N(μ, diag σ²), σ free of the state; clipped for the environment only."""
-    size = int(np.prod(space.shape))
-    low, high = space.low.reshape(-1), space.high.reshape(-1)
+    """N(μ, diag σ²) over a flat Box, σ free of the state; clipped for the environment only."""
+    (size,) = space.shape
+    low, high = space.low, space.high
 
     def log_prob(mean, log_std, action):
         z = (action - mean) * jnp.exp(-log_std)
         return -0.5 * (z**2).sum(-1) - log_std.sum() - 0.5 * size * LOG_2PI
 
     def entropy(mean, log_std):
-        return jnp.broadcast_to(
-            log_std.sum() + 0.5 * size * (1 + LOG_2PI), mean.shape[:-1]
-        )
+        return jnp.full(mean.shape[:-1], log_std.sum() + 0.5 * size * (1 + LOG_2PI))
 
     def to_env(action):
-        clipped = np.minimum(np.maximum(action, low), high).astype(space.dtype, copy=False)
-        return clipped.reshape(len(clipped), *space.shape)
+        return np.minimum(np.maximum(action, low), high)
 
     return Distribution(
         num_outputs=size,
@@ -113,18 +110,11 @@ def for_space(space: spaces.Space) -> Distribution:
     if isinstance(space, spaces.Box):
         return gaussian(space)
     if isinstance(space, spaces.Discrete):
-        start = int(space.start)
-        return categorical((int(space.n),), lambda a: a[:, 0].astype(np.int64) + start)
+        return categorical((int(space.n),), lambda a: a[:, 0].astype(np.int64))
     if isinstance(space, spaces.MultiDiscrete):
-        shape, start = space.shape, space.start.reshape(-1)
-        return categorical(
-            tuple(int(n) for n in space.nvec.reshape(-1)),
-            lambda a: (a.astype(np.int64) + start).reshape(len(a), *shape),
-        )
-    if isinstance(space, spaces.MultiBinary):
-        shape = space.shape
-        return categorical((2,) * int(np.prod(shape)), lambda a: a.astype(np.int8).reshape(len(a), *shape))
-    raise LPOError(
+        nvec = tuple(int(n) for n in space.nvec)
+        return categorical(nvec, lambda a: a.astype(np.int64))
+    raise LPOError(  # lpo.envs flattens every supported space to one of these
         f"Actions of {space} are not supported; use a Box, Discrete, MultiDiscrete or MultiBinary "
-        "action space (gymnasium.wrappers.TransformAction can map to one)."
+        "action space (a gymnasium.ActionWrapper can map to one)."
     )

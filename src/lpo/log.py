@@ -24,22 +24,23 @@ def create_directory(out: Path, config: configs.Config) -> Path:
     """Make ``out`` a new run; an existing run is never written over."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise LPOError(
-            f"{out} exists and is not empty; pass another --out, or continue it with `lpo resume {out}`."
+            f"{out} exists and is not empty; pass another --out, "
+            f"or continue the run with `lpo resume {out}`."
         )
     try:
         (out / "checkpoints").mkdir(parents=True, exist_ok=True)
         write_atomically(out / "config.json", configs.to_json(config).encode())
     except OSError as error:
-        raise LPOError(f"Cannot write the run directory {out} ({error}); pass another --out.") from error
+        raise LPOError(
+            f"Cannot write the run directory {out} ({error}); pass another --out."
+        ) from error
     return out
 
 
 def free_directory(root: Path, stem: str) -> Path:
     """``root/stem-NNN`` with the first free number."""
     taken = {p.name for p in root.glob(f"{stem}-*")} if root.exists() else set()
-    return next(
-        root / name for i in range(1, 100_000) if (name := f"{stem}-{i:03d}") not in taken
-    )
+    return next(root / name for i in range(1, 100_000) if (name := f"{stem}-{i:03d}") not in taken)
 
 
 def open_directory(run: Path) -> configs.Config:

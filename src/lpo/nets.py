@@ -1,13 +1,13 @@
 """Networks: separate tanh MLPs for the policy and for each value stream (App. G, SB3's defaults).
 
 Plain pytrees: a network is a tuple of layers, and the critics share one tuple whose arrays carry a
-leading stream axis (extrinsic first), so that a second critic is a second slice, not a second code path.
+leading stream axis (extrinsic first): a second critic is a second slice, not a second code path.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,8 +16,8 @@ from jax import Array
 
 
 class Layer(NamedTuple):
-    w: Array  # [in, out]
-    b: Array  # [out]
+    w: Any  # [in, out]
+    b: Any  # [out]
 
 
 Net = tuple[Layer, ...]
@@ -29,14 +29,23 @@ class ActorCritic(NamedTuple):
     critics: Net  # every array has a leading stream axis [S, …]
 
 
+def orthogonal(rng: np.random.Generator, rows: int, columns: int, gain: float) -> Array:
+    """A matrix whose shorter side is orthonormal, times ``gain``, uniform over such (Haar)."""
+    q, r = np.linalg.qr(rng.standard_normal((max(rows, columns), min(rows, columns))))
+    q = q * np.sign(np.diag(r))
+    return jnp.asarray(gain * (q if rows >= columns else q.T), jnp.float32)
+
+
 def orthogonal_net(key: Array, sizes: Sequence[int], gain: float, last_gain: float) -> Net:
-    """Orthogonal weights and zero biases; ``gain`` for hidden layers, ``last_gain`` for the head."""
-    keys = jax.random.split(key, len(sizes) - 1)
+    """Orthogonal weights and zero biases; ``gain`` for hidden layers, ``last_gain`` for the head.
+
+    Drawn in NumPy from the key: compiling a QR takes seconds, computing these takes none.
+    """
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
     gains = [gain] * (len(sizes) - 2) + [last_gain]
-    shapes = zip(sizes[:-1], sizes[1:], strict=True)
     return tuple(
-        Layer(jax.nn.initializers.orthogonal(g)(k, shape, jnp.float32), jnp.zeros(shape[1]))
-        for k, g, shape in zip(keys, gains, shapes, strict=True)
+        Layer(orthogonal(rng, rows, columns, g), jnp.zeros(columns, jnp.float32))
+        for rows, columns, g in zip(sizes[:-1], sizes[1:], gains, strict=True)
     )
 
 

@@ -21,7 +21,7 @@ def init_moments(size: int) -> Moments:
 
 
 def update_moments(moments: Moments, x: Array, weight: Array) -> Moments:
-    """Merge a batch ``x`` [M, D] of which rows with ``weight`` 0 do not count (Chan et al. 1979)."""
+    """Merge a batch ``x`` [M, D]; rows with ``weight`` 0 do not count (Chan et al. 1979)."""
     w = weight.astype(x.dtype)[:, None]
     n = w.sum()
     mean = (w * x).sum(0) / jnp.maximum(n, 1)

@@ -71,7 +71,11 @@ def _lines(run: Run, rate: Rate) -> Iterator[Callback]:
 
 
 def _bar(run: Run, rate: Rate) -> Iterator[Callback]:
-    columns = (BarColumn(bar_width=24), TextColumn("{task.percentage:3.0f}%"), TimeRemainingColumn())
+    columns = (
+        BarColumn(bar_width=24),
+        TextColumn("{task.percentage:3.0f}%"),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, TextColumn("{task.description}")) as bar:
         task = bar.add_task("compiling", total=run.until, completed=run.env_steps)
 
@@ -103,7 +107,9 @@ def task_line(description: dict[str, Any]) -> str:
     """One line about the task: id and threshold."""
     line = str(description.get("id"))
     if description.get("threshold") is not None:
-        line += f" ({description['preset']}: {description['quantity']} > {description['threshold']:g})"
+        line += (
+            f" ({description['preset']}: {description['quantity']} > {description['threshold']:g})"
+        )
     return line
 
 
@@ -118,7 +124,9 @@ def print_tables() -> None:
     for name, row in ALGORITHMS.items():
         table.add_row(name, row.summary)
     console.print(table)
-    table = Table("environment", "reward", "thresholds", title="Environments (--env)", title_justify="left")
+    table = Table(
+        "environment", "reward", "thresholds", title="Environments (--env)", title_justify="left"
+    )
     for row in describe():
         thresholds = "\n".join(f"{k}: {v}" for k, v in row["presets"].items())
         table.add_row(row["id"], row["reward"], thresholds or "–")

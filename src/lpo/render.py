@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 
 from lpo import config
-from lpo.agent import Agent, batch_observation
+from lpo.agent import Agent
 from lpo.envs import make_single
 from lpo.errors import LPOError
+from lpo.run import threshold_options
 
 NO_GL = (
     "Cannot render without a screen ({error}); install EGL or OSMesa "
@@ -33,23 +35,31 @@ def render_run(path: Path, out: Path, steps: int, seed: int, deterministic: bool
 
 
 def play(path: Path, steps: int, seed: int, deterministic: bool) -> tuple[list[np.ndarray], float]:
+    """Frames of one episode, and frames per second."""
     agent = Agent.load(path)
-    c = agent.config
+    c, policy, rng = agent.config, agent.run.trainer.policy(), np.random.default_rng(seed)
+    env = make_single(c.env, **threshold_options(c), env_kwargs=config.env_kwargs(c))
+    obs, _ = env.reset(seed=seed)
+    frames = [frame(env)]
+    for _ in range(steps):
+        rows = np.asarray(obs, np.float32)[None]
+        noise = policy.dist.draw(rng, (1, policy.dist.noise_size))
+        action = policy.mode(rows) if deterministic else policy.sample(rows, noise)
+        obs, _, terminated, truncated, _ = env.step(policy.dist.to_env(action)[0])
+        frames.append(frame(env))
+        if terminated or truncated:
+            break
+    fps = float(env.metadata.get("render_fps", 30))
+    env.close()
+    return frames, fps
+
+
+def frame(env: gymnasium.Env) -> np.ndarray:
     try:
-        env = make_single(c.env, threshold=c.threshold, env_kwargs=config.env_kwargs(c))
-        obs, _ = env.reset(seed=seed)
-        frames = [np.asarray(env.render())]
-        for _ in range(steps):
-            action, _ = agent.predict(obs, deterministic=deterministic)
-            obs, _, terminated, truncated, _ = env.step(action)
-            frames.append(np.asarray(env.render()))
-            if terminated or truncated:
-                break
-    except LPOError:
-        raise
-    except Exception as error:  # GL libraries fail in their own ways
-        raise LPOError(NO_GL.format(error=str(error).splitlines()[0] if str(error) else type(error).__name__)) from error
-    return frames, float(env.metadata.get("render_fps", 30))
+        return np.asarray(env.render())
+    except Exception as error:  # GL libraries fail in ways of their own
+        why = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise LPOError(NO_GL.format(error=why)) from error
 
 
 def write_video(out: Path, frames: list[np.ndarray], fps: float) -> None:
@@ -67,4 +77,6 @@ def write_video(out: Path, frames: list[np.ndarray], fps: float) -> None:
     size = [s - s % 2 for s in frames[0].shape[:2]]  # H.264 wants even sides
     with imageio.get_writer(out, fps=fps, macro_block_size=1) as writer:
         for frame in frames:
-            writer.append_data(frame[: size[0], : size[1]])
+            writer.append_data(  # pyright: ignore[reportAttributeAccessIssue]
+                frame[: size[0], : size[1]]
+            )

@@ -10,7 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lpo import checkpoint, config
+import gymnasium
+from gymnasium.vector import VectorEnv
+
+from lpo import algorithms, checkpoint, config
 from lpo.config import Config
 from lpo.envs import make_batch
 from lpo.errors import LPOError
@@ -21,19 +24,22 @@ from lpo.types import BatchEnv
 Callback = Callable[[int, dict[str, float]], Any]
 
 
+def threshold_options(c: Config) -> dict[str, Any]:
+    """--threshold is the name of a preset or a number."""
+    if c.threshold is None:
+        return {}
+    try:
+        return {"threshold": float(c.threshold)}
+    except ValueError:
+        return {"preset": c.threshold}
+
+
 def make_envs(c: Config, num_envs: int, env: Any = None) -> BatchEnv:
     """The environments that ``c`` names, or those made from ``env``."""
-    preset, threshold = None, None
-    if c.threshold is not None:
-        try:
-            threshold = float(c.threshold)
-        except ValueError:
-            preset = c.threshold
     return make_batch(
         c.env if env is None else env,
         num_envs,
-        preset=preset,
-        threshold=threshold,
+        **threshold_options(c),
         threads=c.threads,
         backend=c.backend,
         env_kwargs=config.env_kwargs(c),
@@ -66,20 +72,29 @@ class Run:
             before, seconds = trainer.env_steps, dict(trainer.seconds)
             metrics = trainer.iterate(self.until)
             after, last = trainer.env_steps, trainer.env_steps >= self.until
-            if trainer.eval_env and (crossed(before, after, c.eval_every) or (last and c.eval_every)):
+            if trainer.eval_env and (
+                crossed(before, after, c.eval_every) or (last and c.eval_every)
+            ):
                 metrics |= trainer.evaluate()
             with self.clear_errors():
                 self.log.write(after, metrics, self.timing(after - before, seconds))
                 self.keep_best(metrics)
                 go_on = callback is None or callback(after, metrics) is not False
-                if crossed(before, after, c.checkpoint_every) or last or not go_on or self.stop_requested:
+                if (
+                    crossed(before, after, c.checkpoint_every)
+                    or last
+                    or not go_on
+                    or self.stop_requested
+                ):
                     self.save_checkpoint()
 
     def timing(self, steps: int, before: dict[str, float]) -> dict[str, float]:
         """Seconds so far; steps/s of this iteration without its evaluation."""
         now = self.trainer.seconds
         elapsed = sum(now[part] - before[part] for part in ("rollout", "learn"))
-        return {"time/env_steps_per_s": steps / elapsed} | {f"time/{k}_s": v for k, v in now.items()}
+        return {"time/env_steps_per_s": steps / elapsed} | {
+            f"time/{k}_s": v for k, v in now.items()
+        }
 
     def record(self, **more: Any) -> dict[str, Any]:
         return {
@@ -115,8 +130,8 @@ class Run:
             yield
         except OSError as error:
             raise LPOError(
-                f"Could not write to {self.directory} at step {self.env_steps} ({error.strerror or error}); "
-                f"free some space and continue with `lpo resume {self.directory}`: "
+                f"Could not write to {self.directory} at step {self.env_steps} "
+                f"({error.strerror or error}); free some space and continue with `lpo resume {self.directory}`: "
                 "the last checkpoint is intact."
             ) from error
 
@@ -128,14 +143,24 @@ class Run:
 
 
 def make_trainer(c: Config, env: Any = None, eval_env: Any = None) -> Trainer:
-    """Environments and learner of ``c``. An ``env`` that cannot be copied has no evaluation of its own."""
-    config.validate(c)
+    """Environments and learner of ``c``; ``env`` stands for the id where the user passed an object.
+
+    An object cannot be copied, so it is evaluated only if the user passes an ``eval_env``.
+    """
+    algorithms.get(config.validate(c))  # refuse before anything is made
     train_env = make_envs(c, c.num_envs, env)
-    c = config.with_overrides(c, {"num_envs": train_env.num_envs})
-    copyable = env is None or isinstance(env, str) or (callable(env) and not hasattr(env, "step"))
-    source = eval_env if eval_env is not None else env
-    has_eval = c.eval_every > 0 and (eval_env is not None or copyable)
-    return Trainer(c, train_env, make_envs(c, c.eval_episodes, source) if has_eval else None)
+    if c.eval_every == 0 or (eval_env is None and isinstance(env, gymnasium.Env | VectorEnv)):
+        return Trainer(c, train_env)
+    source = env if eval_env is None else eval_env
+    episodes = count_of(source).get("num_envs", c.eval_episodes)
+    return Trainer(c, train_env, make_envs(c, episodes, source))
+
+
+def count_of(env: Any) -> dict[str, int]:
+    """An environment object fixes how many there are; an id or a function does not."""
+    if isinstance(env, VectorEnv):
+        return {"num_envs": env.num_envs}
+    return {"num_envs": 1} if isinstance(env, gymnasium.Env) else {}
 
 
 def start(c: Config, out: Path) -> Run:
@@ -146,7 +171,7 @@ def start(c: Config, out: Path) -> Run:
 
 
 def resume(directory: Path, steps: int | None = None) -> tuple[Run, list[str]]:
-    """The run of ``directory`` as its newest sound checkpoint left it, and what was wrong with newer ones."""
+    """The run as its newest sound checkpoint left it, and what was wrong with newer ones."""
     c = open_directory(directory)
     saved, problems = checkpoint.load_latest(directory / "checkpoints")
     trainer = make_trainer(c)
@@ -176,5 +201,3 @@ def stopping_on_signals(run: Run):
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
-
-

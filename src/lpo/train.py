@@ -1,4 +1,4 @@
-"""Training: the only file that knows the order. ``learn`` and ``Trainer.iterate`` are Algorithm 7."""
+"""Training, the only file that knows the order: ``iterate`` and ``learn`` are Algorithm 7."""
 
 from __future__ import annotations
 
@@ -127,7 +127,13 @@ def make_learner(c: Config, problem: algorithms.Problem) -> Learner:
         rewards = jnp.concatenate([rollout.reward[None], b])
         a, returns = advantages(params.critics, obs, next_obs, last_obs, rollout, rewards)
         total = jnp.tensordot(weights, a, axes=1)  # line 8: Â = α Â_ext + β Â_int
-        batch = ppo.Batch(rows(obs), rows(rollout.action), rows(log_prob), rows(total), rows(jnp.moveaxis(returns, 0, -1)))
+        batch = ppo.Batch(
+            rows(obs),
+            rows(rollout.action),
+            rows(log_prob),
+            rows(total),
+            rows(jnp.moveaxis(returns, 0, -1)),
+        )
         params, opt, stats = ppo.update(  # line 9
             params,
             state.opt,
@@ -145,7 +151,11 @@ def make_learner(c: Config, problem: algorithms.Problem) -> Learner:
         )
         metrics = {**scored, **fitted, **summary(params, stats, a, returns, rollout)}
         state = state._replace(
-            iteration=state.iteration + 1, params=params, opt=opt, moments=moments, bonus=bonus_state
+            iteration=state.iteration + 1,
+            params=params,
+            opt=opt,
+            moments=moments,
+            bonus=bonus_state,
         )
         return state, metrics
 
@@ -160,7 +170,7 @@ def summary(params, stats, a, returns, rollout: Rollout) -> dict[str, Array]:
         "policy/entropy": stats["entropy"],
         "policy/kl": stats["kl"],
         "policy/clip_fraction": stats["clip_fraction"],
-        "policy/log_std": params.log_std.mean(),
+        "policy/log_std": params.log_std.sum() / max(params.log_std.size, 1),
         "rollout/reward_rate": (rollout.valid & (rollout.reward > 0)).sum() / count,
     }
     for name, a_s, r_s, loss in zip(STREAMS, a, returns, stats["value_losses"], strict=False):
@@ -195,9 +205,7 @@ class Trainer:
         self.episodes = Episodes(env.num_envs)
         self.obs = env.reset(c.seed).astype(np.float32)
         capacity = -(-self.learner.switch.capacity // env.num_envs)
-        self.buffer = empty_rollout(
-            capacity, env.num_envs, self.problem.obs_size, dist.action_size
-        )
+        self.buffer = empty_rollout(capacity, env.num_envs, self.problem.obs_size, dist.action_size)
         self.max_return: float | None = env.description.get("max_return")
         self.seconds = {"rollout": 0.0, "learn": 0.0, "eval": 0.0}
 
@@ -206,7 +214,7 @@ class Trainer:
         return HostPolicy(s.params, s.moments, self.problem.dist, self.learner.obs_clip)
 
     def iterate(self, until: int) -> dict[str, float]:
-        """One turn of Algorithm 7: collect D_k with π_k until the switch fires, then learn from it."""
+        """One turn of Algorithm 7: collect D_k until the switch fires, then learn from it."""
         start = time.perf_counter()
         rollout, rows = self.collect(until)
         middle = time.perf_counter()
@@ -270,7 +278,9 @@ class Trainer:
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything that decides the rest of the run, as named arrays."""
         tree = {"state": self.state, "switch": self.switch_state, "obs": self.obs}
-        groups = {"env": self.env.get_state(), "episodes": self.episodes.get_state()}
+        groups = {"episodes": self.episodes.get_state()}
+        if self.env.resumable:  # else a resumed run begins new episodes, and says so
+            groups["env"] = self.env.get_state()
         named = {f"{g}/{k}": np.asarray(v) for g, s in groups.items() for k, v in s.items()}
         steps = np.array(self.env_steps, np.int64)
         return checkpoint.flatten("train", tree) | named | {"env_steps": steps}
@@ -287,4 +297,5 @@ class Trainer:
 
         self.env_steps = int(arrays["env_steps"])
         self.episodes.set_state(group("episodes"))
-        self.env.set_state(group("env"))
+        if group("env"):
+            self.env.set_state(group("env"))

@@ -31,6 +31,8 @@ class BatchEnv(Protocol):
     observation_space: spaces.Box  # of one environment, flat: shape (O,)
     action_space: spaces.Space  # of one environment
     description: dict[str, Any]  # id, threshold, horizon, …: printed by every run and figure
+    codec: Any  # translates the user's observations and actions to these flat ones and back
+    resumable: bool  # whether get_state works
 
     def reset(self, seed: int) -> np.ndarray: ...
 

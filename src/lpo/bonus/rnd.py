@@ -59,7 +59,7 @@ def rnd(
     num_features: int,
     clip: float = 5.0,
 ) -> Bonus:
-    """``inputs``: "sa" (LPO, ENIAC), "next" (RND) or "s"; ``gamma`` is that of the bonus returns."""
+    """``inputs``: "sa" (LPO, ENIAC), "next" (RND) or "s"; ``gamma`` discounts bonus returns."""
     size = obs_size + (action_size if inputs == "sa" else 0)
     optim = optax.flatten(optax.adam(learning_rate, eps=1e-5))
     gain = float(np.sqrt(2))

@@ -25,7 +25,7 @@ class Codec:
         self.observation_space: Any = flat_observation_space(name, observation_space)
         self.action_space: Any = flat_action_space(name, action_space)
         self._name = name
-        self._observations = observation_space
+        self.raw_observation_space = observation_space
         self._is_box = isinstance(observation_space, spaces.Box)
         self._obs_shape = observation_space.shape if self._is_box else None
         self._size = self.observation_space.shape[0]
@@ -42,7 +42,7 @@ class Codec:
                     f"its observation has shape {array.shape} and its space {self._obs_shape}"
                 )
             return array.reshape(-1)
-        flat = np.asarray(spaces.flatten(self._observations, obs))
+        flat = np.asarray(spaces.flatten(self.raw_observation_space, obs))
         if flat.shape != (self._size,):
             raise Misfit(
                 f"its observation flattens to {flat.size} numbers and its space to {self._size}"

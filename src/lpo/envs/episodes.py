@@ -34,9 +34,9 @@ class EpisodeBatch:
         self.num_envs = len(self._envs)
         self.description = description
         self._name = str(description["id"])
-        self._codec = Codec(self._name, envs[0].observation_space, envs[0].action_space)
-        self.observation_space = self._codec.observation_space
-        self.action_space = self._codec.action_space
+        self.codec = Codec(self._name, envs[0].observation_space, envs[0].action_space)
+        self.observation_space = self.codec.observation_space
+        self.action_space = self.codec.action_space
         spec = self._envs[0].spec
         self.resumable = not (spec is not None and spec.nondeterministic)
         self._seed: int | None = None
@@ -63,7 +63,7 @@ class EpisodeBatch:
         """One step of every environment; those that end an episode begin the next one."""
         if self._seed is None:
             raise LPOError(f"{self._name} was stepped before it was reset; call reset(seed).")
-        actions = self._codec.take(action, self.num_envs)
+        actions = self.codec.take(action, self.num_envs)
         next_obs = self._empty()
         reward = np.empty(self.num_envs)
         terminated = np.empty(self.num_envs, bool)
@@ -82,8 +82,8 @@ class EpisodeBatch:
 
     def _step_one(self, i: int, action: np.ndarray, into: np.ndarray) -> tuple[float, bool, bool]:
         try:
-            obs, reward, terminated, truncated, _ = self._envs[i].step(self._codec.action(action))
-            into[i] = self._codec.observation(obs)
+            obs, reward, terminated, truncated, _ = self._envs[i].step(self.codec.action(action))
+            into[i] = self.codec.observation(obs)
             return float(reward), bool(terminated), bool(truncated)
         except Exception as error:
             raise broken(self._name, i, len(self._actions[i]), error) from error
@@ -103,7 +103,7 @@ class EpisodeBatch:
         seed = episode_seed(self._seed or 0, i, self._episode[i])
         try:
             obs, _ = self._envs[i].reset(seed=seed)
-            into[i] = self._codec.observation(obs)
+            into[i] = self.codec.observation(obs)
         except Exception as error:
             raise broken(self._name, i, 0, error) from error
 

@@ -18,7 +18,7 @@ from gymnasium.vector import VectorEnv
 from lpo.envs.episodes import EpisodeBatch
 from lpo.envs.registry import find_spec
 from lpo.envs.single import FlatEnv
-from lpo.envs.specs import LOCOMOTION
+from lpo.envs.specs import LOCOMOTION, TASKS
 from lpo.envs.vector import VectorBatch
 from lpo.errors import LPOError
 from lpo.types import BatchEnv
@@ -187,6 +187,8 @@ def _describe(
             "quantity": chosen.quantity,
             "threshold": chosen.value,
         }
+    if spec is not None and spec.id in TASKS:
+        row["max_return"] = TASKS[spec.id].max_return
     return row | ({"env_kwargs": kwargs} if kwargs else {})
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.utils import seeding
 
+from lpo.envs.codec import Codec
 from lpo.envs.physics import STATE, load_physics, mj
 from lpo.envs.rng import pack_generator, unpack_generator
 from lpo.envs.specs import SparseLocomotion
@@ -64,6 +65,7 @@ class NativeBatch:
             "quantity": self.threshold.quantity,
             "threshold": self.threshold.value,
             "horizon": task.horizon,
+            "max_return": task.max_return,
             "frame_skip": task.frame_skip,
             "backend": "native",
             "lean_physics": lean,
@@ -102,6 +104,7 @@ class NativeBatch:
         self.action_space: spaces.Space = spaces.Box(low, high, dtype=np.float32)
         size = self._nq + self._nv - 1
         self.observation_space: spaces.Box = spaces.Box(-np.inf, np.inf, (size,), dtype=np.float64)
+        self.codec = Codec(self.task.id, self.observation_space, self.action_space)
 
     def reset(self, seed: int) -> np.ndarray:
         """Start every environment; environment ``i`` draws from its own stream ``seed + i``."""

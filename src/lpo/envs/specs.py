@@ -49,6 +49,11 @@ class SparseLocomotion:
     presets: MappingProxyType[str, Threshold]
     horizon: int = 1000
 
+    @property
+    def max_return(self) -> float:
+        """A reward on every step."""
+        return float(self.horizon)
+
     def threshold(self, preset: str | None = None, threshold: float | None = None) -> Threshold:
         """The threshold that ``preset`` names, or a velocity of ``threshold`` m/s."""
         if preset is not None and threshold is not None:
@@ -90,6 +95,10 @@ class SparseGoal:
     base_id: str
     goal_reward: float
     horizon: int
+
+    @property
+    def max_return(self) -> float:
+        return self.goal_reward
 
     def describe(self) -> dict[str, Any]:
         """What ``lpo list`` prints."""

@@ -43,9 +43,9 @@ class VectorBatch:
         self.num_envs = env.num_envs
         spec = env.spec
         self._name = spec.id if spec is not None else type(env.unwrapped).__name__
-        self._codec = Codec(self._name, env.single_observation_space, env.single_action_space)
-        self.observation_space = self._codec.observation_space
-        self.action_space = self._codec.action_space
+        self.codec = Codec(self._name, env.single_observation_space, env.single_action_space)
+        self.observation_space = self.codec.observation_space
+        self.action_space = self.codec.action_space
         self.description: dict[str, Any] = {
             "id": self._name,
             "horizon": spec.max_episode_steps if spec is not None else None,
@@ -72,13 +72,13 @@ class VectorBatch:
         return obs
 
     def _observations(self, obs: Any) -> np.ndarray:
-        return self._codec.observations(self._env.observation_space, obs, self.num_envs)
+        return self.codec.observations(self._env.observation_space, obs, self.num_envs)
 
     def step(self, action: np.ndarray) -> Step:
         """One step of the vector environment, with its kind of reset made plain."""
         if not self._started:
             raise LPOError(f"{self._name} was stepped before it was reset; call reset(seed).")
-        actions = self._codec.action(self._codec.take(action, self.num_envs))
+        actions = self.codec.action(self.codec.take(action, self.num_envs))
         obs, reward, terminated, truncated, info = self._step(actions)
         valid = np.ones(self.num_envs, bool)
         if self._mode == AutoresetMode.NEXT_STEP:
@@ -113,7 +113,7 @@ class VectorBatch:
         next_obs = obs.copy()
         for i in done.nonzero()[0].tolist():
             try:
-                next_obs[i] = self._codec.observation(_row(info["final_obs"], i))
+                next_obs[i] = self.codec.observation(_row(info["final_obs"], i))
             except Exception as error:
                 raise broken(self._name, i, int(self._elapsed[i]), error) from error
         check_finite(self._name, next_obs, None, self._elapsed)

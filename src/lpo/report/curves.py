@@ -1,4 +1,4 @@
-"""Learning curves from run directories: one panel per task, one line with its band per algorithm."""
+"""Learning curves from run directories: a panel per task, a line with its band per algorithm."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def task_label(c: Config) -> str:
 
 
 def on_grid(curves: list[Curve]) -> tuple[np.ndarray, np.ndarray]:
-    """Curves on common steps (to where the shortest ends), by linear interpolation: [runs, points]."""
+    """Curves on common steps, to where the shortest ends, interpolated: [runs, points]."""
     start = max(curve.steps[0] for curve in curves)
     stop = min(curve.steps[-1] for curve in curves)
     grid = np.linspace(start, max(stop, start), 200)
@@ -46,11 +46,12 @@ def on_grid(curves: list[Curve]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def plot_runs(runs: Sequence[Path], metric: str, out: Path) -> Path:
-    """Write a PNG of ``metric`` over environment steps; runs that differ in the seed share a band."""
+    """Write a PNG of ``metric`` over environment steps; seeds of a task share a band."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import EngFormatter
 
     if not runs:
         raise LPOError("No run was given; pass one or more run directories.")
@@ -73,7 +74,7 @@ def plot_runs(runs: Sequence[Path], metric: str, out: Path) -> Path:
             ax.plot(grid, mean, color=color, label=label)
             ax.fill_between(grid, mean - std, mean + std, color=color, alpha=0.2, lw=0)
         ax.set(title=task, xlabel="environment steps", ylabel=metric)
-        ax.xaxis.set_major_formatter(matplotlib.ticker.EngFormatter(sep=""))
+        ax.xaxis.set_major_formatter(EngFormatter(sep=""))
         ax.grid(alpha=0.3)
         ax.spines[["top", "right"]].set_visible(False)
         ax.legend(frameon=False)

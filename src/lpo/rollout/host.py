@@ -92,7 +92,7 @@ def collect(
     rng: np.random.Generator,
     episodes: Episodes,
 ) -> np.ndarray:
-    """Line 6 of Algorithm 7: run π for the steps ``rows`` of the buffer; returns the observation after."""
+    """Line 6 of Algorithm 7: run π, filling ``rows`` of the buffer; the observation after them."""
     noise = policy.dist.draw(rng, (len(rows), env.num_envs, policy.dist.noise_size))
     to_env = policy.dist.to_env
     for t, noise_t in zip(rows, noise, strict=True):

@@ -11,7 +11,7 @@ from jax import Array
 
 
 class Switch(NamedTuple):
-    """The engine collects ``wait(state)`` steps, shows them to ``update``, and learns when it fires."""
+    """The engine collects ``wait(state)`` steps, asks ``update``, and learns when it fires."""
 
     capacity: int  # the largest rollout it can ask for, in environment steps: fixes all shapes
     init: Callable  # () → state
