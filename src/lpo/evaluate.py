@@ -37,7 +37,7 @@ def evaluate(
 
 
 def success_rate(episodes: list[Episode], max_return: float | None) -> float:
-    """Mean share of the largest possible return; where none is declared, of episodes with reward."""
+    """Mean share of the largest possible return; where none is known, of episodes with reward."""
     returns = np.array([e.ret for e in episodes])
     if max_return is None:
         return float((returns > 0).mean())

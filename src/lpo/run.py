@@ -131,8 +131,8 @@ class Run:
         except OSError as error:
             raise LPOError(
                 f"Could not write to {self.directory} at step {self.env_steps} "
-                f"({error.strerror or error}); free some space and continue with `lpo resume {self.directory}`: "
-                "the last checkpoint is intact."
+                f"({error.strerror or error}); free some space and continue with "
+                f"`lpo resume {self.directory}`: the last checkpoint is intact."
             ) from error
 
     def close(self) -> None:

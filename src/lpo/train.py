@@ -36,11 +36,22 @@ class TrainState(NamedTuple):
     opt: Any
     moments: Moments  # of the observations
     bonus: Any
-    switch: Any
+
+
+class Prepared(NamedTuple):
+    """A rollout turned into what the update reads, and the statistics it moved on the way."""
+
+    batch: ppo.Batch
+    advantages: Array  # [S, T, N]
+    returns: Array  # [S, T, N]
+    moments: Moments
+    bonus: Any
+    metrics: dict[str, Array]
 
 
 class Learner(NamedTuple):
     init: Callable[[int], TrainState]
+    prepare: Callable[[TrainState, Rollout], Prepared]
     learn: Callable[[TrainState, Rollout], tuple[TrainState, dict[str, Array]]]
     switch: Any
     obs_clip: float
@@ -88,30 +99,10 @@ def make_learner(c: Config, problem: algorithms.Problem) -> Learner:
             opt=optim.init(params),  # pyright: ignore[reportArgumentType]
             moments=init_moments(problem.obs_size),
             bonus=bonus.init(jax.random.fold_in(key, BONUS_INIT)),
-            switch=switch.init(),
         )
 
-    def advantages(critics, obs, next_obs, last_obs, rollout: Rollout, rewards: Array):
-        """Line 7: Â_ext and Â_int with their own γ, and the value targets Â + V."""
-        v = values(critics, obs)
-        a = streams_gae(
-            Trajectory(
-                rewards,
-                v,
-                values(critics, next_obs),
-                values(critics, last_obs),
-                rollout.terminated,
-                rollout.truncated,
-                rollout.valid,
-            ),
-            gammas,
-            c.gae_lambda,
-            episodic,
-        )
-        return a, a + v
-
-    def learn(state: TrainState, rollout: Rollout) -> tuple[TrainState, dict[str, Array]]:
-        """Lines 7 to 10 of Algorithm 7, one compiled call whatever the length of the rollout."""
+    def prepare(state: TrainState, rollout: Rollout) -> Prepared:
+        """Lines 7 and 8: both advantages with their own γ, and Â = α Â_ext + β Â_int."""
         params, valid = state.params, rollout.valid.reshape(-1)
         rows = lambda x: x.reshape(len(valid), -1)  # noqa: E731
         # Behaviour probabilities belong to the statistics that acted; everything that learns sees
@@ -119,26 +110,36 @@ def make_learner(c: Config, problem: algorithms.Problem) -> Learner:
         acted = apply_net(params.policy, normalize(state.moments, rollout.obs, obs_clip))
         log_prob = dist.log_prob(acted, params.log_std, rollout.action)
         moments = observe(state.moments, rows(rollout.obs), valid)
-        obs, next_obs, last_obs = (
-            normalize(moments, x, obs_clip)
-            for x in (rollout.obs, rollout.next_obs, rollout.last_obs)
+        obs = normalize(moments, rollout.obs, obs_clip)
+        b, bonus_state, metrics = bonus.score(state.bonus, rollout)
+        trajectory = Trajectory(
+            reward=jnp.concatenate([rollout.reward[None], b]),
+            value=values(params.critics, obs),
+            next_value=values(params.critics, normalize(moments, rollout.next_obs, obs_clip)),
+            last_value=values(params.critics, normalize(moments, rollout.last_obs, obs_clip)),
+            terminated=rollout.terminated,
+            truncated=rollout.truncated,
+            valid=rollout.valid,
         )
-        b, bonus_state, scored = bonus.score(state.bonus, rollout)
-        rewards = jnp.concatenate([rollout.reward[None], b])
-        a, returns = advantages(params.critics, obs, next_obs, last_obs, rollout, rewards)
-        total = jnp.tensordot(weights, a, axes=1)  # line 8: Â = α Â_ext + β Â_int
+        a = streams_gae(trajectory, gammas, c.gae_lambda, episodic)
+        returns = a + trajectory.value
         batch = ppo.Batch(
-            rows(obs),
-            rows(rollout.action),
-            rows(log_prob),
-            rows(total),
-            rows(jnp.moveaxis(returns, 0, -1)),
+            obs=rows(obs),
+            action=rows(rollout.action),
+            log_prob=rows(log_prob),
+            advantage=rows(jnp.tensordot(weights, a, axes=1)),
+            returns=rows(jnp.moveaxis(returns, 0, -1)),
         )
+        return Prepared(batch, a, returns, moments, bonus_state, metrics)
+
+    def learn(state: TrainState, rollout: Rollout) -> tuple[TrainState, dict[str, Array]]:
+        """Lines 7 to 10 of Algorithm 7, one compiled call whatever the length of the rollout."""
+        ready = prepare(state, rollout)
         params, opt, stats = ppo.update(  # line 9
-            params,
+            state.params,
             state.opt,
-            batch,
-            valid,
+            ready.batch,
+            rollout.valid.reshape(-1),
             component_key(state, PPO_ORDER),
             dist=dist,
             optim=optim,
@@ -147,22 +148,24 @@ def make_learner(c: Config, problem: algorithms.Problem) -> Learner:
             batch_size=c.batch_size,
         )
         bonus_state, fitted = bonus.update(  # line 10
-            bonus_state, rollout, component_key(state, BONUS_ORDER)
+            ready.bonus, rollout, component_key(state, BONUS_ORDER)
         )
-        metrics = {**scored, **fitted, **summary(params, stats, a, returns, rollout)}
+        metrics = {**ready.metrics, **fitted, **summary(params, stats, ready, rollout)}
         state = state._replace(
             iteration=state.iteration + 1,
             params=params,
             opt=opt,
-            moments=moments,
+            moments=ready.moments,
             bonus=bonus_state,
         )
         return state, metrics
 
-    return Learner(init, jax.jit(learn), switch, obs_clip)
+    return Learner(init, prepare, jax.jit(learn), switch, obs_clip)
 
 
-def summary(params, stats, a, returns, rollout: Rollout) -> dict[str, Array]:
+def summary(
+    params: ActorCritic, stats: dict[str, Array], ready: Prepared, rollout: Rollout
+) -> dict[str, Array]:
     """What a run logs about its four streams: reward, bonus and their two values."""
     count = jnp.maximum(rollout.valid.sum(), 1)
     metrics = {
@@ -173,7 +176,8 @@ def summary(params, stats, a, returns, rollout: Rollout) -> dict[str, Array]:
         "policy/log_std": params.log_std.sum() / max(params.log_std.size, 1),
         "rollout/reward_rate": (rollout.valid & (rollout.reward > 0)).sum() / count,
     }
-    for name, a_s, r_s, loss in zip(STREAMS, a, returns, stats["value_losses"], strict=False):
+    streams = zip(STREAMS, ready.advantages, ready.returns, stats["value_losses"], strict=False)
+    for name, a_s, r_s, loss in streams:
         mean = (r_s * rollout.valid).sum() / count
         spread = ((r_s - mean) ** 2 * rollout.valid).sum() / count
         metrics[f"value/{name}_loss"] = loss
