@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import threading
+import time
+
 import gymnasium
 import numpy as np
 import pytest
@@ -154,6 +158,20 @@ def test_workers_pass_errors_on_and_go_on():
     fail = False
     workers.run()
     workers.close()
+
+
+def test_a_batch_that_nobody_closed_takes_its_threads_along():
+    before = threading.active_count()
+    batch = make_batch(HOPPER, 4, threads=4)
+    batch.reset(0)
+    batch.step(np.zeros((4, 3), np.float32))
+    assert threading.active_count() == before + 3
+    del batch
+    gc.collect()
+    deadline = time.monotonic() + 5
+    while threading.active_count() > before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threading.active_count() == before
 
 
 def test_default_threads_are_the_usable_cores(monkeypatch):
