@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -13,12 +14,15 @@ from jax import Array
 
 from lpo import algorithms, checkpoint, distributions, ppo
 from lpo.advantage import Trajectory, streams_gae
+from lpo.bonus import Bonus
 from lpo.config import Config, validate
+from lpo.distributions import Distribution
 from lpo.errors import LPOError
 from lpo.evaluate import evaluate, success_rate
 from lpo.nets import ActorCritic, apply_net, init_actor_critic, values
 from lpo.normalize import Moments, init_moments, normalize, update_moments
 from lpo.rollout.host import Episode, Episodes, HostPolicy, collect, empty_rollout
+from lpo.switch import Switch
 from lpo.types import BatchEnv, Rollout
 
 STREAMS = ("ext", "int")
@@ -49,12 +53,50 @@ class Prepared(NamedTuple):
     metrics: dict[str, Array]
 
 
-class Learner(NamedTuple):
-    init: Callable[[int], TrainState]
-    prepare: Callable[[TrainState, Rollout], Prepared]
-    learn: Callable[[TrainState, Rollout], tuple[TrainState, dict[str, Array]]]
-    switch: Any
+class Parts(NamedTuple):
+    """An algorithm assembled: the configuration ends here, below there are arrays and functions."""
+
+    dist: Distribution
+    bonus: Bonus
+    switch: Switch
+    gammas: Array  # [S] streams: reward first, then the bonus if there is one
+    weights: Array  # [S] α, β
+    episodic: Array  # [S]
+    gae_lambda: float
+    obs_size: int
     obs_clip: float
+    observe: Callable  # (moments, rows, weight) → moments
+    optim: Any
+    coefficients: ppo.Losses
+    epochs: int
+    batch_size: int
+    hidden: tuple[int, ...]
+    log_std_init: float
+
+
+def assemble(c: Config, problem: algorithms.Problem) -> Parts:
+    """The row of ``c.algo`` with the numbers of ``c``."""
+    row = algorithms.get(c)
+    bonus = row.bonus(c, problem)
+    streams = 1 + bonus.num_streams
+    return Parts(
+        dist=problem.dist,
+        bonus=bonus,
+        switch=row.switch(c),
+        gammas=jnp.array([c.gamma_ext, c.gamma_int][:streams]),
+        weights=jnp.array([c.alpha, c.beta] if bonus.num_streams else [1.0]),
+        episodic=jnp.array([True, c.intrinsic_episodic][:streams]),
+        gae_lambda=c.gae_lambda,
+        obs_size=problem.obs_size,
+        obs_clip=OBS_CLIP if c.normalize_obs else float("inf"),
+        observe=update_moments if c.normalize_obs else lambda moments, x, weight: moments,
+        optim=ppo.optimizer(c.learning_rate, c.max_grad_norm, c.adam_eps),
+        coefficients=ppo.Losses(c.clip, c.value_coef, c.entropy_coef, c.normalize_advantage),
+        epochs=c.epochs,
+        batch_size=c.batch_size,
+        hidden=c.hidden,
+        log_std_init=c.log_std_init,
+    )
 
 
 def component_key(state: TrainState, component: int) -> Array:
@@ -68,99 +110,79 @@ def host_rng(seed: int, component: int, step: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, step]))
 
 
-def make_learner(c: Config, problem: algorithms.Problem) -> Learner:
-    """The parts of ``c.algo`` assembled: ``init`` a state, ``learn`` from a rollout."""
-    row, dist = algorithms.get(c), problem.dist
-    bonus, switch = row.bonus(c, problem), row.switch(c)
-    num_streams = 1 + bonus.num_streams
-    gammas = jnp.array([c.gamma_ext, c.gamma_int][:num_streams])
-    weights = jnp.array([c.alpha, c.beta][:num_streams])
-    episodic = jnp.array([True, c.intrinsic_episodic][:num_streams])
-    obs_clip = OBS_CLIP if c.normalize_obs else float("inf")
-    observe = update_moments if c.normalize_obs else lambda moments, x, weight: moments
-    optim = ppo.optimizer(c.learning_rate, c.max_grad_norm, c.adam_eps)
-    coefficients = ppo.Losses(c.clip, c.value_coef, c.entropy_coef, c.normalize_advantage)
+def init_state(p: Parts, seed: int) -> TrainState:
+    key = jax.random.key(seed)
+    params = init_actor_critic(
+        jax.random.fold_in(key, NETS),
+        p.obs_size,
+        p.dist.num_outputs,
+        jnp.full(p.dist.num_log_std, p.log_std_init),
+        p.hidden,
+        len(p.gammas),
+    )
+    return TrainState(
+        seed=jnp.uint32(seed),
+        iteration=jnp.int32(0),
+        params=params,
+        opt=p.optim.init(params),
+        moments=init_moments(p.obs_size),
+        bonus=p.bonus.init(jax.random.fold_in(key, BONUS_INIT)),
+    )
 
-    def init(seed: int) -> TrainState:
-        key = jax.random.key(seed)
-        log_std = jnp.full(dist.num_log_std, c.log_std_init)
-        params = init_actor_critic(
-            jax.random.fold_in(key, NETS),
-            problem.obs_size,
-            dist.num_outputs,
-            log_std,
-            c.hidden,
-            num_streams,
-        )
-        return TrainState(
-            seed=jnp.uint32(seed),
-            iteration=jnp.int32(0),
-            params=params,
-            opt=optim.init(params),  # pyright: ignore[reportArgumentType]
-            moments=init_moments(problem.obs_size),
-            bonus=bonus.init(jax.random.fold_in(key, BONUS_INIT)),
-        )
 
-    def prepare(state: TrainState, rollout: Rollout) -> Prepared:
-        """Lines 7 and 8: both advantages with their own γ, and Â = α Â_ext + β Â_int."""
-        params, valid = state.params, rollout.valid.reshape(-1)
-        rows = lambda x: x.reshape(len(valid), -1)  # noqa: E731
-        # Behaviour probabilities belong to the statistics that acted; everything that learns sees
-        # those that include this rollout, which are also the ones the next rollout acts with.
-        acted = apply_net(params.policy, normalize(state.moments, rollout.obs, obs_clip))
-        log_prob = dist.log_prob(acted, params.log_std, rollout.action)
-        moments = observe(state.moments, rows(rollout.obs), valid)
-        obs = normalize(moments, rollout.obs, obs_clip)
-        b, bonus_state, metrics = bonus.score(state.bonus, rollout)
-        trajectory = Trajectory(
-            reward=jnp.concatenate([rollout.reward[None], b]),
-            value=values(params.critics, obs),
-            next_value=values(params.critics, normalize(moments, rollout.next_obs, obs_clip)),
-            last_value=values(params.critics, normalize(moments, rollout.last_obs, obs_clip)),
-            terminated=rollout.terminated,
-            truncated=rollout.truncated,
-            valid=rollout.valid,
-        )
-        a = streams_gae(trajectory, gammas, c.gae_lambda, episodic)
-        returns = a + trajectory.value
-        batch = ppo.Batch(
-            obs=rows(obs),
-            action=rows(rollout.action),
-            log_prob=rows(log_prob),
-            advantage=rows(jnp.tensordot(weights, a, axes=1)),
-            returns=rows(jnp.moveaxis(returns, 0, -1)),
-        )
-        return Prepared(batch, a, returns, moments, bonus_state, metrics)
+def prepare(p: Parts, state: TrainState, rollout: Rollout) -> Prepared:
+    """Lines 7 and 8: both advantages with their own γ, and Â = α Â_ext + β Â_int."""
+    params, valid = state.params, rollout.valid.reshape(-1)
+    rows = lambda x: x.reshape(len(valid), -1)  # noqa: E731
+    # Behaviour probabilities belong to the statistics that acted; everything that learns sees
+    # those that include this rollout, which are also the ones the next rollout acts with.
+    acted = apply_net(params.policy, normalize(state.moments, rollout.obs, p.obs_clip))
+    log_prob = p.dist.log_prob(acted, params.log_std, rollout.action)
+    moments = p.observe(state.moments, rows(rollout.obs), valid)
+    obs = normalize(moments, rollout.obs, p.obs_clip)
+    b, bonus_state, metrics = p.bonus.score(state.bonus, rollout)
+    trajectory = Trajectory(
+        reward=jnp.concatenate([rollout.reward[None], b]),
+        value=values(params.critics, obs),
+        next_value=values(params.critics, normalize(moments, rollout.next_obs, p.obs_clip)),
+        last_value=values(params.critics, normalize(moments, rollout.last_obs, p.obs_clip)),
+        terminated=rollout.terminated,
+        truncated=rollout.truncated,
+        valid=rollout.valid,
+    )
+    a = streams_gae(trajectory, p.gammas, p.gae_lambda, p.episodic)
+    returns = a + trajectory.value
+    batch = ppo.Batch(
+        obs=rows(obs),
+        action=rows(rollout.action),
+        log_prob=rows(log_prob),
+        advantage=rows(jnp.tensordot(p.weights, a, axes=1)),
+        returns=rows(jnp.moveaxis(returns, 0, -1)),
+    )
+    return Prepared(batch, a, returns, moments, bonus_state, metrics)
 
-    def learn(state: TrainState, rollout: Rollout) -> tuple[TrainState, dict[str, Array]]:
-        """Lines 7 to 10 of Algorithm 7, one compiled call whatever the length of the rollout."""
-        ready = prepare(state, rollout)
-        params, opt, stats = ppo.update(  # line 9
-            state.params,
-            state.opt,
-            ready.batch,
-            rollout.valid.reshape(-1),
-            component_key(state, PPO_ORDER),
-            dist=dist,
-            optim=optim,
-            coefficients=coefficients,
-            epochs=c.epochs,
-            batch_size=c.batch_size,
-        )
-        bonus_state, fitted = bonus.update(  # line 10
-            ready.bonus, rollout, component_key(state, BONUS_ORDER)
-        )
-        metrics = {**ready.metrics, **fitted, **summary(params, stats, ready, rollout)}
-        state = state._replace(
-            iteration=state.iteration + 1,
-            params=params,
-            opt=opt,
-            moments=ready.moments,
-            bonus=bonus_state,
-        )
-        return state, metrics
 
-    return Learner(init, prepare, jax.jit(learn), switch, obs_clip)
+def learn(p: Parts, state: TrainState, rollout: Rollout) -> tuple[TrainState, dict[str, Array]]:
+    """Lines 7 to 10 of Algorithm 7, one compiled call whatever the length of the rollout."""
+    ready = prepare(p, state, rollout)
+    params, opt, stats = ppo.update(  # line 9
+        state.params,
+        state.opt,
+        ready.batch,
+        rollout.valid.reshape(-1),
+        component_key(state, PPO_ORDER),
+        dist=p.dist,
+        optim=p.optim,
+        coefficients=p.coefficients,
+        epochs=p.epochs,
+        batch_size=p.batch_size,
+    )
+    bonus, fitted = p.bonus.update(  # line 10
+        ready.bonus, rollout, component_key(state, BONUS_ORDER)
+    )
+    metrics = {**ready.metrics, **fitted, **summary(params, stats, ready, rollout)}
+    state = TrainState(state.seed, state.iteration + 1, params, opt, ready.moments, bonus)
+    return state, metrics
 
 
 def summary(
@@ -201,28 +223,28 @@ class Trainer:
         self.config = validate(c)
         self.env, self.eval_env = env, eval_env
         dist = distributions.for_space(env.action_space)
-        self.problem = algorithms.Problem(env.observation_space.shape[0], dist)
-        self.learner = make_learner(c, self.problem)
-        self.state = self.learner.init(c.seed)
-        self.switch_state = self.learner.switch.init()
+        self.parts = assemble(c, algorithms.Problem(env.observation_space.shape[0], dist))
+        self.learn = jax.jit(partial(learn, self.parts))
+        self.state = init_state(self.parts, c.seed)
+        self.switch_state = self.parts.switch.init()
         self.env_steps = 0
         self.episodes = Episodes(env.num_envs)
         self.obs = env.reset(c.seed).astype(np.float32)
-        capacity = -(-self.learner.switch.capacity // env.num_envs)
-        self.buffer = empty_rollout(capacity, env.num_envs, self.problem.obs_size, dist.action_size)
+        rows = -(-self.parts.switch.capacity // env.num_envs)
+        self.buffer = empty_rollout(rows, env.num_envs, self.parts.obs_size, dist.action_size)
         self.max_return: float | None = env.description.get("max_return")
         self.seconds = {"rollout": 0.0, "learn": 0.0, "eval": 0.0}
 
     def policy(self) -> HostPolicy:
         s = self.state
-        return HostPolicy(s.params, s.moments, self.problem.dist, self.learner.obs_clip)
+        return HostPolicy(s.params, s.moments, self.parts.dist, self.parts.obs_clip)
 
     def iterate(self, until: int) -> dict[str, float]:
         """One turn of Algorithm 7: collect D_k until the switch fires, then learn from it."""
         start = time.perf_counter()
         rollout, rows = self.collect(until)
         middle = time.perf_counter()
-        self.state, metrics = self.learner.learn(self.state, rollout)
+        self.state, metrics = self.learn(self.state, rollout)
         metrics = {k: float(v) for k, v in jax.device_get(metrics).items()}
         self.seconds["rollout"] += middle - start
         self.seconds["learn"] += time.perf_counter() - middle
@@ -234,7 +256,7 @@ class Trainer:
 
     def collect(self, until: int) -> tuple[Rollout, int]:
         """Lines 5 and 6: run π until the switch says that there is something to learn."""
-        policy, switch, num_envs = self.policy(), self.learner.switch, self.env.num_envs
+        policy, switch, num_envs = self.policy(), self.parts.switch, self.env.num_envs
         row, fire = 0, False
         while not fire and row < len(self.buffer.valid) and self.env_steps < until:
             wait = min(int(switch.wait(self.switch_state)), until - self.env_steps)

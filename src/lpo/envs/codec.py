@@ -36,12 +36,12 @@ class Codec:
     def observation(self, obs: Any) -> np.ndarray:
         """One observation as a flat array; ``Misfit`` where it does not fit its space."""
         if self._is_box:
-            array = np.asarray(obs)
+            array = obs if type(obs) is np.ndarray else np.asarray(obs)
             if array.shape != self._obs_shape:
                 raise Misfit(
                     f"its observation has shape {array.shape} and its space {self._obs_shape}"
                 )
-            return array.reshape(-1)
+            return array if array.ndim == 1 else array.reshape(-1)
         flat = np.asarray(spaces.flatten(self.raw_observation_space, obs))
         if flat.shape != (self._size,):
             raise Misfit(

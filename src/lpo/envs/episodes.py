@@ -55,7 +55,7 @@ class EpisodeBatch:
         obs = self._empty()
         for i in range(self.num_envs):
             self._begin(i, obs)
-        check_finite(self._name, obs, None, self._elapsed())
+        check_finite(self._name, obs, None, self._age)
         self._obs = obs.copy()
         return obs
 
@@ -63,16 +63,16 @@ class EpisodeBatch:
         """One step of every environment; those that end an episode begin the next one."""
         if self._seed is None:
             raise LPOError(f"{self._name} was stepped before it was reset; call reset(seed).")
-        actions = self.codec.take(action, self.num_envs)
+        taken = self.codec.take(action, self.num_envs)
+        decoded = self.codec.action(taken)
         next_obs = self._empty()
         reward = np.empty(self.num_envs)
         terminated = np.empty(self.num_envs, bool)
         truncated = np.empty(self.num_envs, bool)
         for i in range(self.num_envs):
-            self._actions[i].append(actions[i])
-            row = self._step_one(i, actions[i], next_obs)
-            reward[i], terminated[i], truncated[i] = row
-        check_finite(self._name, next_obs, reward, self._elapsed())
+            self._actions[i].append(taken[i])
+            reward[i], terminated[i], truncated[i] = self._step_one(i, decoded[i], next_obs)
+        check_finite(self._name, next_obs, reward, self._age)
         done = terminated | truncated
         obs = next_obs
         if done.any():
@@ -80,13 +80,14 @@ class EpisodeBatch:
         self._obs = obs.copy()
         return Step(obs, reward, terminated, truncated, next_obs, np.ones(self.num_envs, bool))
 
-    def _step_one(self, i: int, action: np.ndarray, into: np.ndarray) -> tuple[float, bool, bool]:
+    def _step_one(self, i: int, action: Any, into: np.ndarray) -> tuple[float, bool, bool]:
+        """Step environment ``i``; its observation goes into row ``i`` of ``into``."""
         try:
-            obs, reward, terminated, truncated, _ = self._envs[i].step(self.codec.action(action))
+            obs, reward, terminated, truncated, _ = self._envs[i].step(action)
             into[i] = self.codec.observation(obs)
             return float(reward), bool(terminated), bool(truncated)
         except Exception as error:
-            raise broken(self._name, i, len(self._actions[i]), error) from error
+            raise broken(self._name, i, self._age(i), error) from error
 
     def _next_episodes(self, done: np.ndarray, next_obs: np.ndarray) -> np.ndarray:
         """Begin the next episode where one is ``done``; the observations the policy sees next."""
@@ -94,7 +95,7 @@ class EpisodeBatch:
         for i in done.nonzero()[0].tolist():
             self._episode[i] += 1
             self._begin(i, obs)
-        check_finite(self._name, obs, None, self._elapsed())
+        check_finite(self._name, obs, None, self._age)
         return obs
 
     def _begin(self, i: int, into: np.ndarray) -> None:
@@ -107,8 +108,9 @@ class EpisodeBatch:
         except Exception as error:
             raise broken(self._name, i, 0, error) from error
 
-    def _elapsed(self) -> list[int]:
-        return [len(actions) for actions in self._actions]
+    def _age(self, i: int) -> int:
+        """Steps of environment ``i`` in its episode."""
+        return len(self._actions[i])
 
     def get_state(self) -> dict[str, np.ndarray]:
         """Seeds, the current episodes' actions, and the observations they led to."""
@@ -124,7 +126,7 @@ class EpisodeBatch:
         return {
             "seed": np.array([self._seed], np.uint64),
             "episode": np.array(self._episode, np.int64),
-            "elapsed": np.array(self._elapsed(), np.int64),
+            "elapsed": np.array([self._age(i) for i in range(self.num_envs)], np.int64),
             "actions": np.stack(rows) if rows else empty,
             "obs": self._obs,
         }
@@ -152,7 +154,7 @@ class EpisodeBatch:
         self._begin(i, into)
         for action in actions:
             self._actions[i].append(action)
-            _, terminated, truncated = self._step_one(i, action, into)
+            _, terminated, truncated = self._step_one(i, self.codec.action(action), into)
             if terminated or truncated:
                 raise self._irreproducible(i)
 

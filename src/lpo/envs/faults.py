@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from lpo.errors import LPOError
@@ -10,9 +12,9 @@ REMEDY = "correct the environment and resume from the last checkpoint."
 
 
 def check_finite(
-    name: str, obs: np.ndarray, reward: np.ndarray | None, elapsed: np.ndarray | list[int]
+    name: str, obs: np.ndarray, reward: np.ndarray | None, elapsed: Callable[[int], int]
 ) -> None:
-    """Refuse NaN and infinity; ``elapsed`` holds the episode step of each row."""
+    """Refuse NaN and infinity; ``elapsed`` tells the episode step of an environment."""
     if np.isfinite(obs).all() and (reward is None or np.isfinite(reward).all()):
         return
     for what, array in (("observation", obs), ("reward", reward)):
@@ -24,7 +26,7 @@ def check_finite(
             value = "NaN" if np.isnan(array[i]).any() else "an infinite value"
             raise LPOError(
                 f"{name} (environment {i}) returned {value} in its {what} at episode step "
-                f"{int(elapsed[i])}; {REMEDY}"
+                f"{elapsed(i)}; {REMEDY}"
             )
 
 

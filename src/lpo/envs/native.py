@@ -29,8 +29,8 @@ class NativeBatch:
     """``num_envs`` copies of a sparse locomotion task; a ``BatchEnv``.
 
     Arrays in a ``Step`` are fresh or read-only, so a caller may keep them; ``next_obs`` is the
-    same array as ``obs`` on a step where no episode ends. Actions must lie in the action space:
-    MuJoCo clamps what does not.
+    same array as ``obs`` on a step where no episode ends. Actions must be finite and lie in the
+    action space: MuJoCo clamps what does not, and takes NaN for no torque at all.
     """
 
     resumable = True

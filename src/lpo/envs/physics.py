@@ -105,14 +105,12 @@ def _name_pair(spec: Any, plain: Any, first: int, second: int, margin: np.ufunc)
     pair.solimp = [np.nan] * 5
 
 
-def same_physics(plain: Any, other: Any, states: int = 150) -> bool:
+def same_physics(plain: Any, other: Any, states: int = 200) -> bool:
     """Whether both models take random states through a few steps to the same bits."""
     rng = np.random.default_rng(0)
     datas = [(model, mj.MjData(model)) for model in (plain, other)]
     for _ in range(states):
-        qpos = plain.qpos0 + rng.uniform(-1.5, 1.5, plain.nq)
-        qpos[1] = plain.qpos0[1] + rng.uniform(-1.0, 0.3)  # sunk into the floor, or hovering
-        qvel = rng.normal(size=plain.nv)
+        qpos, qvel = random_pose(plain, rng), rng.normal(size=plain.nv)
         ctrl = rng.uniform(-1, 1, plain.nu)
         ends = []
         for model, data in datas:
@@ -125,6 +123,14 @@ def same_physics(plain: Any, other: Any, states: int = 150) -> bool:
         if ends[0] != ends[1]:
             return False
     return True
+
+
+def random_pose(model: Any, rng: np.random.Generator) -> np.ndarray:
+    """Sunk into the floor or hovering, at any tilt, with joints all over their ranges."""
+    low, high = model.jnt_range.T
+    qpos = model.qpos0 + rng.uniform(-1.5, 1.5, model.nq)
+    qpos[1] = model.qpos0[1] + rng.uniform(-1.5, 0.3)
+    return np.where(model.jnt_limited, rng.uniform(1.1 * low, 1.1 * high), qpos)
 
 
 def _compile(spec: Any) -> Any:

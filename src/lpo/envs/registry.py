@@ -1,7 +1,9 @@
 """Environments: the sparse tasks in Gymnasium's registry.
 
-``register_envs`` runs when ``lpo.envs`` is imported; ids are looked up through ``find_spec``,
-which answers an unknown one with the closest names there are.
+``register_envs`` runs when ``lpo.envs`` is imported, by a script or by Gymnasium itself on
+``gymnasium.make("lpo.envs:lpo/SparseHopper-v0")``. It is also the package's ``gymnasium.envs``
+entry point, which Gymnasium 1.0 and later no longer load by themselves. ``find_spec`` answers an
+unknown id with the closest names there are.
 """
 
 from __future__ import annotations

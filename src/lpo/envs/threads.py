@@ -10,6 +10,8 @@ from queue import SimpleQueue
 
 from lpo.errors import LPOError
 
+Work = Callable[[int, int], None]
+
 
 def usable_cores() -> int:
     """Cores this process may run on: an affinity mask counts, not the machine's size."""
@@ -24,26 +26,26 @@ class Workers:
     The calling thread takes the first slice itself; with one thread there is no pool at all.
     """
 
-    def __init__(self, function: Callable[[int, int], None], size: int, threads: int | None):
+    def __init__(self, function: Work, size: int, threads: int | None):
+        self._size = size
+        self._inboxes: list[SimpleQueue[Work | None]] = []
         if threads is not None and threads < 1:
             raise LPOError(f"threads={threads} is not a number of threads; pass 1 or more.")
         self.threads = min(usable_cores() if threads is None else threads, size)
         self._function = function
-        self._size = size
         edges = [size * k // self.threads for k in range(self.threads + 1)]
         self._slices = list(itertools.pairwise(edges))
         self._done: SimpleQueue[BaseException | None] = SimpleQueue()
-        self._inboxes: list[SimpleQueue[bool]] = []
         for part in self._slices[1:]:
-            inbox: SimpleQueue[bool] = SimpleQueue()
+            inbox: SimpleQueue[Work | None] = SimpleQueue()
             self._inboxes.append(inbox)
-            work = (function, part, inbox, self._done)
-            threading.Thread(target=_work, args=work, name="lpo-physics", daemon=True).start()
+            args = (part, inbox, self._done)
+            threading.Thread(target=_serve, args=args, name="lpo-physics", daemon=True).start()
 
     def run(self) -> None:
         """One call per slice; returns when all are done, raising what any of them raised."""
         for inbox in self._inboxes:
-            inbox.put(True)
+            inbox.put(self._function)
         try:
             self._function(*self._slices[0])
         finally:
@@ -52,24 +54,29 @@ class Workers:
             if failure is not None:
                 raise failure
 
+    def __del__(self) -> None:
+        self.close()
+
     def close(self) -> None:
         """Let the threads end; a later ``run`` does the whole on the calling thread."""
         for inbox in self._inboxes:
-            inbox.put(False)
+            inbox.put(None)
         self._inboxes = []
         self._slices = [(0, self._size)]
 
 
-def _work(
-    function: Callable[[int, int], None],
+def _serve(
     part: tuple[int, int],
-    inbox: SimpleQueue[bool],
+    inbox: SimpleQueue[Work | None],
     done: SimpleQueue[BaseException | None],
 ) -> None:
-    while inbox.get():
+    """A thread's life. It holds on to its work only while working, so that a batch nobody closed
+    can still be collected, which closes it."""
+    while (function := inbox.get()) is not None:
         try:
             function(*part)
         except BaseException as error:
             done.put(error)
         else:
             done.put(None)
+        del function

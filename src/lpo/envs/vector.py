@@ -68,8 +68,12 @@ class VectorBatch:
             obs = self._observations(self._env.reset(**arguments)[0])
         except Exception as error:
             raise broken(self._name, None, None, error) from error
-        check_finite(self._name, obs, None, self._elapsed)
+        check_finite(self._name, obs, None, self._age)
         return obs
+
+    def _age(self, i: int) -> int:
+        """Steps of environment ``i`` in its episode."""
+        return int(self._elapsed[i])
 
     def _observations(self, obs: Any) -> np.ndarray:
         return self.codec.observations(self._env.observation_space, obs, self.num_envs)
@@ -84,7 +88,7 @@ class VectorBatch:
         if self._mode == AutoresetMode.NEXT_STEP:
             valid = ~self._done
         self._elapsed = np.where(valid, self._elapsed + 1, 0)
-        check_finite(self._name, obs, reward, self._elapsed)
+        check_finite(self._name, obs, reward, self._age)
         done = terminated | truncated
         next_obs = obs
         if done.any() and self._mode == AutoresetMode.SAME_STEP:
@@ -115,8 +119,8 @@ class VectorBatch:
             try:
                 next_obs[i] = self.codec.observation(_row(info["final_obs"], i))
             except Exception as error:
-                raise broken(self._name, i, int(self._elapsed[i]), error) from error
-        check_finite(self._name, next_obs, None, self._elapsed)
+                raise broken(self._name, i, self._age(i), error) from error
+        check_finite(self._name, next_obs, None, self._age)
         return next_obs
 
     def get_state(self) -> dict[str, np.ndarray]:

@@ -1,0 +1,135 @@
+"""True final observations in every autoreset mode, worked out by hand on the counter.
+
+Episode 0 runs t = 0, 1, 2, 3 and is cut; episode 1 runs t = 0, 1, 2 and terminates.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from lpo.envs import make_batch
+from lpo.errors import LPOError
+
+from .toys import Counter, DictCounter
+
+# per step: obs, reward, terminated, truncated, next_obs, valid
+WITHIN_STEP = [
+    ([0, 1], 1, False, False, [0, 1], True),
+    ([0, 2], 2, False, False, [0, 2], True),
+    ([1, 0], 3, False, True, [0, 3], True),
+    ([1, 1], 11, False, False, [1, 1], True),
+    ([2, 0], 12, True, False, [1, 2], True),
+    ([2, 1], 21, False, False, [2, 1], True),
+]
+NEXT_STEP = [
+    ([0, 1], 1, False, False, [0, 1], True),
+    ([0, 2], 2, False, False, [0, 2], True),
+    ([0, 3], 3, False, True, [0, 3], True),
+    ([1, 0], 0, False, False, [1, 0], False),
+    ([1, 1], 11, False, False, [1, 1], True),
+    ([1, 2], 12, True, False, [1, 2], True),
+    ([2, 0], 0, False, False, [2, 0], False),
+    ([2, 1], 21, False, False, [2, 1], True),
+]
+
+
+def assert_follows(batch, table, columns=(0, 1)):
+    """Every environment of ``batch`` goes through ``table``."""
+    n = batch.num_envs
+    columns = list(columns)
+    assert np.array_equal(batch.reset(0)[:, columns], [[0, 0]] * n)
+    for obs, reward, terminated, truncated, next_obs, valid in table:
+        step = batch.step(np.zeros(n, np.int64))
+        assert np.array_equal(step.obs[:, columns], [obs] * n)
+        assert np.array_equal(step.reward, [reward] * n)
+        assert np.array_equal(step.terminated, [terminated] * n)
+        assert np.array_equal(step.truncated, [truncated] * n)
+        assert np.array_equal(step.next_obs[:, columns], [next_obs] * n)
+        assert np.array_equal(step.valid, [valid] * n)
+
+
+def test_batch_of_environments():
+    assert_follows(make_batch(Counter, 3), WITHIN_STEP)
+
+
+def test_single_instance():
+    assert_follows(make_batch(Counter(), 1), WITHIN_STEP)
+
+
+@pytest.mark.parametrize("kind", [Counter, DictCounter])
+@pytest.mark.parametrize(
+    ("mode", "table"),
+    [
+        (AutoresetMode.SAME_STEP, WITHIN_STEP),
+        (AutoresetMode.DISABLED, WITHIN_STEP),
+        (AutoresetMode.NEXT_STEP, NEXT_STEP),
+    ],
+)
+def test_vector_environment(kind, mode, table):
+    vector = SyncVectorEnv([kind] * 2, autoreset_mode=mode)
+    batch = make_batch(vector, 2)
+    assert batch.description["autoreset_mode"] == mode.value
+    assert_follows(batch, table)  # the dictionary flattens in the order of its sorted keys: k, t
+    batch.close()
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_environments_that_end_apart(mode):
+    """One environment is a step ahead: rows reset alone and the others are left as they are."""
+    vector = SyncVectorEnv([Counter] * 2, autoreset_mode=mode)
+    vector.reset(seed=0)
+    vector.envs[1].unwrapped.t = 1
+    batch = make_batch(vector, 2)
+    batch.reset = lambda seed: None  # type: ignore[method-assign]
+    batch._started = True
+    first, second = (batch.step(np.zeros(2, np.int64)) for _ in range(2))
+    assert np.array_equal(first.next_obs, [[0, 1], [0, 2]])
+    assert np.array_equal(second.next_obs, [[0, 2], [0, 3]])
+    assert np.array_equal(second.truncated, [False, True])
+    shown = [0, 3] if mode == AutoresetMode.NEXT_STEP else [1, 0]
+    assert np.array_equal(second.obs, [[0, 2], shown])
+    third = batch.step(np.zeros(2, np.int64))
+    assert np.array_equal(third.next_obs[0], [0, 3])
+    assert np.array_equal(third.valid, [True, mode != AutoresetMode.NEXT_STEP])
+
+
+def test_buffers_of_the_vector_environment_are_copied():
+    vector = SyncVectorEnv([Counter], copy=False, autoreset_mode=AutoresetMode.NEXT_STEP)
+    batch = make_batch(vector, 1)
+    first = batch.reset(0)
+    batch.step(np.zeros(1, np.int64))
+    assert np.array_equal(first, [[0, 0]])
+
+
+def test_vector_environment_cannot_be_saved():
+    batch = make_batch(SyncVectorEnv([Counter] * 2), 2)
+    assert not batch.resumable
+    batch.reset(0)
+    with pytest.raises(LPOError, match="pass the id or a function"):
+        batch.get_state()
+    with pytest.raises(LPOError, match="pass the id or a function"):
+        batch.set_state({})
+
+
+def test_vector_environment_must_say_when_it_resets():
+    vector = SyncVectorEnv([Counter])
+    del vector.metadata["autoreset_mode"]
+    with pytest.raises(LPOError, match="AutoresetMode"):
+        make_batch(vector, 1)
+
+
+def test_missing_final_observation():
+    class Forgetful(SyncVectorEnv):
+        def step(self, actions):
+            *rest, info = super().step(actions)
+            info.pop("final_obs", None)
+            return *rest, info
+
+    batch = make_batch(Forgetful([Counter], autoreset_mode=AutoresetMode.SAME_STEP), 1)
+    batch.reset(0)
+    batch.step(np.zeros(1, np.int64))
+    batch.step(np.zeros(1, np.int64))
+    with pytest.raises(LPOError, match="final_obs"):
+        batch.step(np.zeros(1, np.int64))

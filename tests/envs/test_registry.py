@@ -1,0 +1,98 @@
+"""The sparse tasks in Gymnasium's registry, reached by id alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+
+from lpo.envs import find_spec, register_envs
+from lpo.envs.specs import MOUNTAIN_CAR, TASKS
+from lpo.errors import LPOError
+
+SOURCE = Path(__file__).parents[2] / "src"
+
+# The module before the colon is what Gymnasium imports; the script itself imports nothing of ours.
+BY_ID = """
+import json, gymnasium
+env = gymnasium.make("lpo.envs:lpo/SparseHopper-v0", preset="hard")
+env.reset(seed=0)
+_, reward, *_ = env.step(env.action_space.sample())
+print(json.dumps([env.spec.id, env.spec.max_episode_steps, env.unwrapped.spec.kwargs, reward]))
+"""
+
+
+def test_make_by_id_without_importing_lpo():
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-c", BY_ID],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    name, horizon, kwargs, reward = json.loads(result.stdout)
+    assert name == "lpo/SparseHopper-v0"
+    assert horizon == 1000
+    assert kwargs == {"task": "lpo/SparseHopper-v0", "preset": "hard"}
+    assert reward in (0.0, 1.0)
+
+
+@pytest.mark.parametrize("task", TASKS.values(), ids=lambda task: task.id)
+def test_every_task_is_made_and_stepped(task):
+    with gymnasium.make(task.id) as env, gymnasium.make(task.base_id) as base:
+        assert env.spec is not None and env.spec.max_episode_steps == task.horizon
+        assert env.observation_space == base.observation_space
+        assert env.action_space == base.action_space
+        first, _ = env.reset(seed=3)
+        assert np.array_equal(first, base.reset(seed=3)[0])
+        action = env.action_space.sample()
+        ours, theirs = env.step(action), base.step(action)
+        assert np.array_equal(ours[0], theirs[0])
+        assert ours[2:4] == theirs[2:4]
+
+
+def test_registering_twice_warns_of_nothing():
+    before = dict(gymnasium.registry)
+    register_envs()
+    assert gymnasium.registry == before
+
+
+def test_mountain_car_pays_at_the_goal_only():
+    """Pushing with the velocity climbs the hill; the return is the goal's reward alone."""
+    with gymnasium.make(MOUNTAIN_CAR.id) as env:
+        obs, _ = env.reset(seed=0)
+        rewards, terminated = [], False
+        while not terminated:
+            obs, reward, terminated, truncated, _ = env.step(np.sign(obs[1:]).astype(np.float32))
+            assert not truncated
+            rewards.append(reward)
+    assert rewards[-1] == 100.0
+    assert not any(rewards[:-1])
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("lpo/SparseHoper-v0", "lpo/SparseHopper-v0"),
+        ("CartPole-v9", "CartPole-v1"),
+        ("zzzzzz", "lpo list"),
+        ("no_such_package:Thing-v0", "package:Name-v0"),
+        ("not an id", "package:Name-v0"),
+    ],
+)
+def test_unknown_ids_name_the_closest(name, expected):
+    with pytest.raises(LPOError, match=expected):
+        find_spec(name)
+
+
+def test_unknown_keyword_is_refused():
+    with pytest.raises(TypeError, match="speed"):
+        gymnasium.make("lpo/SparseHopper-v0", speed=2.0)

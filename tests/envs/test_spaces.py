@@ -1,0 +1,128 @@
+"""Spaces: what is flattened to what, and what is refused with which remedy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.vector import SyncVectorEnv
+
+from lpo.envs import make_batch
+from lpo.errors import LPOError
+
+from .toys import Spaces
+
+LINE = spaces.Box(-1.0, 1.0, (2,), np.float64)
+
+
+def batch_of(observation_space=LINE, action_space=LINE):
+    env = Spaces(observation_space, action_space)
+    batch = make_batch(env, 1)
+    batch.reset(0)
+    return env, batch
+
+
+@pytest.mark.parametrize(
+    ("space", "size", "dtype"),
+    [
+        (LINE, 2, np.float64),
+        (spaces.Box(0.0, 1.0, (2, 3), np.float32), 6, np.float32),
+        (spaces.Box(0, 255, (4,), np.uint8), 4, np.float32),
+        (spaces.Discrete(5, start=2), 5, np.float64),
+        (spaces.MultiDiscrete([2, 3]), 5, np.float64),
+        (spaces.MultiBinary(4), 4, np.float32),
+        (spaces.Tuple((LINE, spaces.Discrete(3))), 5, np.float64),
+        (spaces.Dict({"a": LINE, "b": spaces.Dict({"c": spaces.MultiBinary(2)})}), 4, np.float64),
+    ],
+)
+def test_observations_are_flat(space, size, dtype):
+    _, batch = batch_of(space)
+    assert batch.observation_space.shape == (size,)
+    assert batch.observation_space.dtype == dtype
+    step = batch.step(np.zeros((1, 2)))
+    assert step.obs.shape == (1, size)
+    assert step.obs.dtype == dtype
+    assert batch.observation_space.contains(step.obs[0])
+
+
+def test_values_of_flat_observations():
+    """Discrete becomes one-hot; dictionaries go in the order of their keys."""
+    space = spaces.Dict({"b": LINE, "a": spaces.Discrete(3, start=1)})
+    env, batch = batch_of(space)
+    env.step = lambda action: ({"a": 2, "b": np.array([0.5, -0.5])}, 0.0, False, False, {})
+    assert batch.step(np.zeros((1, 2))).obs.tolist() == [[0.0, 1.0, 0.0, 0.5, -0.5]]
+
+
+@pytest.mark.parametrize(
+    ("space", "flat", "action", "received"),
+    [
+        (LINE, LINE, [0.5, -0.5], np.array([0.5, -0.5])),
+        (
+            spaces.Box(-np.inf, np.inf, (2, 2), np.float32),
+            spaces.Box(-np.inf, np.inf, (4,), np.float32),
+            [1, 2, 3, 4],
+            np.array([[1, 2], [3, 4]], np.float32),
+        ),
+        (spaces.Discrete(3), spaces.Discrete(3), 2, np.int64(2)),
+        (spaces.Discrete(3, start=-1), spaces.Discrete(3), 0, np.int64(-1)),
+        (
+            spaces.MultiDiscrete([[2, 3], [4, 5]], start=[[0, 1], [2, 3]]),
+            spaces.MultiDiscrete([2, 3, 4, 5]),
+            [1, 2, 3, 4],
+            np.array([[1, 3], [5, 7]]),
+        ),
+        (
+            spaces.MultiBinary((2, 2)),
+            spaces.MultiDiscrete([2, 2, 2, 2]),
+            [0, 1, 1, 0],
+            np.array([[0, 1], [1, 0]], np.int8),
+        ),
+    ],
+)
+def test_actions_reach_the_environment(space, flat, action, received):
+    env, batch = batch_of(action_space=space)
+    assert batch.action_space == flat
+    batch.step(np.array([action]))
+    assert np.array_equal(env.last, received)
+    assert env.last.dtype == received.dtype
+    assert space.contains(env.last)
+
+
+def test_actions_reach_a_vector_environment():
+    space = spaces.MultiDiscrete([2, 3], start=[0, 1])
+    vector = SyncVectorEnv([lambda: Spaces(LINE, space)] * 2)
+    batch = make_batch(vector, 2)
+    batch.reset(0)
+    batch.step(np.array([[0, 0], [1, 2]]))
+    assert [env.last.tolist() for env in vector.envs] == [[0, 1], [1, 3]]
+
+
+@pytest.mark.parametrize(
+    ("space", "message"),
+    [
+        (spaces.Box(0, 255, (8, 8, 3), np.uint8), "pixels are not supported; wrap it"),
+        (spaces.Dict({"camera": spaces.Box(0, 255, (8, 8, 3), np.uint8)}), "pixels"),
+        (spaces.Text(5), r"Text\(.*no vector form; wrap it"),
+        (spaces.Sequence(LINE), r"Sequence\(.*no vector form; wrap it"),
+        (spaces.Box(0.0, 1.0, (0,), np.float32), "is empty"),
+    ],
+)
+def test_refused_observations(space, message):
+    with pytest.raises(LPOError, match=message):
+        make_batch(Spaces(space, LINE), 1)
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Dict({"a": LINE}),
+        spaces.Tuple((LINE, spaces.Discrete(2))),
+        spaces.Box(0, 10, (2,), np.int64),
+        spaces.Box(0.0, 1.0, (0,), np.float32),
+        spaces.Text(3),
+    ],
+)
+def test_refused_actions(space):
+    with pytest.raises(LPOError, match="not supported; wrap it in a") as e:
+        make_batch(Spaces(LINE, space), 1)
+    assert str(space) in str(e.value)

@@ -1,0 +1,110 @@
+"""The declared tasks: published constants, strict thresholds, refused options."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+
+from lpo.envs import describe
+from lpo.envs.sparse import GoalReward, ThresholdReward
+from lpo.envs.specs import HALF_CHEETAH, HOPPER, LOCOMOTION, WALKER2D, Threshold
+from lpo.errors import LPOError
+
+
+@pytest.mark.parametrize(
+    ("task", "half", "hard", "position", "far"),
+    [
+        (HOPPER, 0.7402, 1.1103, 1.0, 2.0),
+        (WALKER2D, 2.3415, 3.51225, 1.0, 2.0),
+        (HALF_CHEETAH, 3.2096, 4.8144, 5.0, 20.0),
+    ],
+)
+def test_presets(task, half, hard, position, far):
+    assert task.threshold() == Threshold("half", "x_velocity", half)
+    assert task.threshold("half").value == half
+    assert task.threshold("hard") == Threshold("hard", "x_velocity", hard)
+    assert task.threshold("unit") == Threshold("unit", "x_velocity", 1.0)
+    assert task.threshold("position") == Threshold("position", "x_position", position)
+    assert task.threshold("position-far") == Threshold("position-far", "x_position", far)
+    assert task.threshold(threshold=0.25) == Threshold("custom", "x_velocity", 0.25)
+    assert hard == pytest.approx(1.5 * half)
+
+
+@pytest.mark.parametrize("task", LOCOMOTION.values(), ids=lambda task: task.id)
+def test_specs_agree_with_gymnasium(task):
+    """The numbers copied from Gymnasium's classes are still theirs."""
+    with gymnasium.make(task.base_id) as env:
+        base = env.unwrapped
+        assert base.fullpath.endswith(task.xml)
+        assert base.frame_skip == task.frame_skip
+        assert env.spec.max_episode_steps == task.horizon
+        assert base._reset_noise_scale == task.reset_noise
+        assert getattr(base, "_healthy_z_range", None) == task.healthy_z
+        assert getattr(base, "_healthy_angle_range", None) == task.healthy_angle
+        limit = task.healthy_state
+        expected = None if limit is None else (-limit, limit)
+        assert getattr(base, "_healthy_state_range", None) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "remedy"),
+    [
+        ({"preset": "halff"}, "choose one of half, hard, unit, position, position-far"),
+        ({"preset": "half", "threshold": 1.0}, "pass one of them"),
+        ({"threshold": float("nan")}, "pass a finite velocity"),
+        ({"threshold": "fast"}, "pass a finite velocity"),
+        ({"threshold": True}, "pass a finite velocity"),
+    ],
+)
+def test_bad_thresholds(options, remedy):
+    with pytest.raises(LPOError, match=remedy):
+        HOPPER.threshold(**options)
+
+
+class Scripted(gymnasium.Env):
+    """Plays back a list of (x_velocity, x_position, terminated)."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (1,))
+    action_space = gymnasium.spaces.Discrete(1)
+
+    def __init__(self, script):
+        self.script = iter(script)
+
+    def step(self, action):
+        velocity, position, terminated = next(self.script)
+        info = {"x_velocity": velocity, "x_position": position}
+        return np.zeros(1), -7.0, terminated, False, info
+
+
+def rewards(env, steps):
+    return [env.step(0)[1] for _ in range(steps)]
+
+
+def test_threshold_is_strict_and_replaces_the_dense_reward():
+    above = np.nextafter(0.5, 1.0)
+    script = [(0.5, 9.0, False), (above, 9.0, False), (-3.0, 9.0, False), (7.0, 9.0, True)]
+    env = ThresholdReward(Scripted(script), Threshold("custom", "x_velocity", 0.5))
+    assert rewards(env, 4) == [0.0, 1.0, 0.0, 1.0]
+    script = [(9.0, 1.0, False), (-9.0, 1.25, False)]
+    env = ThresholdReward(Scripted(script), Threshold("position", "x_position", 1.0))
+    assert rewards(env, 2) == [0.0, 1.0]
+
+
+def test_goal_reward_is_paid_at_the_goal_only():
+    script = [(0.0, 0.0, False), (0.0, 0.0, True)]
+    assert rewards(GoalReward(Scripted(script), 100.0), 2) == [0.0, 100.0]
+
+
+def test_describe_lists_every_task():
+    rows = {row["id"]: row for row in describe()}
+    assert set(rows) == {*LOCOMOTION, "lpo/SparseMountainCarContinuous-v0"}
+    assert rows["lpo/SparseHopper-v0"]["presets"]["half"] == "x_velocity > 0.7402 m/s"
+    assert rows["lpo/SparseMountainCarContinuous-v0"]["reward"] == "100 at the goal, else 0"
+
+
+def test_specs_are_frozen():
+    with pytest.raises(AttributeError):
+        HOPPER.horizon = 10  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        HOPPER.presets["half"] = HOPPER.presets["hard"]  # type: ignore[index]
