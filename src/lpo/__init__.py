@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+import lpo.envs as _envs  # noqa: F401 - registers lpo/Sparse*-v0 with Gymnasium
+
 __version__ = "0.1.0"
 __all__ = ["ENIAC", "LPO", "PPO", "RND", "Config", "LPOError", "__version__"]
 

@@ -49,7 +49,7 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 def save(folder: Path, name: str, arrays: dict[str, np.ndarray], record: dict[str, Any]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    data = safetensors.numpy.save({k: np.ascontiguousarray(v) for k, v in arrays.items()})
+    data = safetensors.numpy.save({k: np.asarray(v, order="C") for k, v in arrays.items()})
     path = folder / f"{name}.safetensors"
     write_atomically(path, data)
     record = {"format": FORMAT, "sha256": hashlib.sha256(data).hexdigest(), **record}

@@ -34,10 +34,19 @@ class Distribution(NamedTuple):
     to_env: Callable  # stored action → what env.step takes, NumPy
 
 
-def gaussian(space: spaces.Box) -> Distribution:
+class ActionSpec(NamedTuple):
+    """A flat action space as a hashable value: bounds of a Box, or choices per factor."""
+
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+    nvec: tuple[int, ...] = ()
+    scalar: bool = False  # one factor, passed to the environment as a number (Discrete)
+
+
+def gaussian(spec: ActionSpec) -> Distribution:
     """N(μ, diag σ²) over a flat Box, σ free of the state; clipped for the environment only."""
-    (size,) = space.shape
-    low, high = space.low, space.high
+    size = len(spec.low)
+    low, high = np.array(spec.low, np.float32), np.array(spec.high, np.float32)
 
     def log_prob(mean, log_std, action):
         z = (action - mean) * jnp.exp(-log_std)
@@ -64,9 +73,9 @@ def gaussian(space: spaces.Box) -> Distribution:
     )
 
 
-def categorical(nvec: tuple[int, ...], to_env: Callable) -> Distribution:
+def categorical(spec: ActionSpec) -> Distribution:
     """Independent categoricals over ``nvec`` choices each; one factor is the plain categorical."""
-    total = sum(nvec)
+    nvec, total = spec.nvec, sum(spec.nvec)
     cuts = np.cumsum(nvec)[:-1]
 
     def log_probs(logits):
@@ -84,7 +93,7 @@ def categorical(nvec: tuple[int, ...], to_env: Callable) -> Distribution:
         return jnp.stack([-(jnp.exp(lp) * lp).sum(-1) for lp in log_probs(logits)]).sum(0)
 
     def features(action):
-        parts = [jax.nn.one_hot(action[..., i], n) for i, n in enumerate(nvec)]
+        parts = [jax.nn.one_hot(action[..., i].astype(int), n) for i, n in enumerate(nvec)]
         return jnp.concatenate(parts, axis=-1)
 
     def mode(logits):
@@ -102,19 +111,27 @@ def categorical(nvec: tuple[int, ...], to_env: Callable) -> Distribution:
         draw=lambda rng, shape: rng.gumbel(size=shape).astype(np.float32),
         sample=lambda logits, log_std, noise: mode(logits + noise),  # the Gumbel-max trick
         mode=mode,
-        to_env=to_env,
+        to_env=lambda a: (a[:, 0] if spec.scalar else a).astype(np.int64),
     )
 
 
-def for_space(space: spaces.Space) -> Distribution:
+def action_spec(space: spaces.Space) -> ActionSpec:
+    """What ``space``, one of the flat ones that lpo.envs makes, asks of a distribution."""
     if isinstance(space, spaces.Box):
-        return gaussian(space)
+        return ActionSpec(low=tuple(space.low.tolist()), high=tuple(space.high.tolist()))
     if isinstance(space, spaces.Discrete):
-        return categorical((int(space.n),), lambda a: a[:, 0].astype(np.int64))
+        return ActionSpec(nvec=(int(space.n),), scalar=True)
     if isinstance(space, spaces.MultiDiscrete):
-        nvec = tuple(int(n) for n in space.nvec)
-        return categorical(nvec, lambda a: a.astype(np.int64))
-    raise LPOError(  # lpo.envs flattens every supported space to one of these
+        return ActionSpec(nvec=tuple(space.nvec.tolist()))
+    raise LPOError(
         f"Actions of {space} are not supported; use a Box, Discrete, MultiDiscrete or MultiBinary "
         "action space (a gymnasium.ActionWrapper can map to one)."
     )
+
+
+def make(spec: ActionSpec) -> Distribution:
+    return categorical(spec) if spec.nvec else gaussian(spec)
+
+
+def for_space(space: spaces.Space) -> Distribution:
+    return make(action_spec(space))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
+from dataclasses import replace
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -116,7 +117,7 @@ def init_state(p: Parts, seed: int) -> TrainState:
         jax.random.fold_in(key, NETS),
         p.obs_size,
         p.dist.num_outputs,
-        jnp.full(p.dist.num_log_std, p.log_std_init),
+        jnp.full(p.dist.num_log_std, p.log_std_init, jnp.float32),
         p.hidden,
         len(p.gammas),
     )
@@ -185,6 +186,13 @@ def learn(p: Parts, state: TrainState, rollout: Rollout) -> tuple[TrainState, di
     return state, metrics
 
 
+@lru_cache(maxsize=16)
+def compiled(c: Config, obs_size: int, spec: distributions.ActionSpec) -> tuple[Parts, Any]:
+    """Parts and jitted ``learn``; trainers that differ in the seed only share one compilation."""
+    parts = assemble(c, algorithms.Problem(obs_size, distributions.make(spec)))
+    return parts, jax.jit(partial(learn, parts))
+
+
 def summary(
     params: ActorCritic, stats: dict[str, Array], ready: Prepared, rollout: Rollout
 ) -> dict[str, Array]:
@@ -222,16 +230,15 @@ class Trainer:
     def __init__(self, c: Config, env: BatchEnv, eval_env: BatchEnv | None = None):
         self.config = validate(c)
         self.env, self.eval_env = env, eval_env
-        dist = distributions.for_space(env.action_space)
-        self.parts = assemble(c, algorithms.Problem(env.observation_space.shape[0], dist))
-        self.learn = jax.jit(partial(learn, self.parts))
+        obs_size, spec = env.observation_space.shape[0], distributions.action_spec(env.action_space)
+        self.parts, self.learn = compiled(replace(c, seed=0), obs_size, spec)
         self.state = init_state(self.parts, c.seed)
         self.switch_state = self.parts.switch.init()
         self.env_steps = 0
         self.episodes = Episodes(env.num_envs)
         self.obs = env.reset(c.seed).astype(np.float32)
         rows = -(-self.parts.switch.capacity // env.num_envs)
-        self.buffer = empty_rollout(rows, env.num_envs, self.parts.obs_size, dist.action_size)
+        self.buffer = empty_rollout(rows, env.num_envs, obs_size, self.parts.dist.action_size)
         self.max_return: float | None = env.description.get("max_return")
         self.seconds = {"rollout": 0.0, "learn": 0.0, "eval": 0.0}
 

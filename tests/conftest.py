@@ -1,0 +1,72 @@
+"""Settings of the whole suite: compiled code is kept for the session."""
+
+import os
+import tempfile
+
+_CACHE = tempfile.mkdtemp(prefix="lpo-xla-")
+# subprocesses of the tests inherit these
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", _CACHE)
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+
+import dataclasses  # noqa: E402
+
+import gymnasium  # noqa: E402
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+from gymnasium import spaces  # noqa: E402
+
+from lpo.config import Config  # noqa: E402
+
+
+class Countdown(gymnasium.Env):
+    """Observation t; reward t; ends after ``length`` steps by ``how``."""
+
+    observation_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)
+    action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    def __init__(self, length: int = 3, how: str = "terminated"):
+        self.length, self.how, self.t = length, how, 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.t += 1
+        end = self.t == self.length
+        terminated, truncated = end and self.how == "terminated", end and self.how == "truncated"
+        return np.full(1, self.t, np.float32), float(self.t), terminated, truncated, {}
+
+
+@pytest.fixture
+def countdown():
+    return Countdown
+
+
+@pytest.fixture
+def tiny():
+    """A configuration that trains in a blink; keyword arguments override it."""
+
+    def make(**overrides) -> Config:
+        small = Config(
+            env="lpo/SparseHopper-v0",
+            steps=1200,
+            num_envs=4,
+            rollout=160,
+            batch_size=16,
+            epochs=2,
+            hidden=(8,),
+            predictor_hidden=(8,),
+            predictor_features=4,
+            eval_every=400,
+            eval_episodes=2,
+            eval_max_steps=50,
+            checkpoint_every=300,
+            threads=1,
+        )
+        return dataclasses.replace(small, **overrides)
+
+    return make

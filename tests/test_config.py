@@ -1,0 +1,71 @@
+"""Configurations: round trips, and refusals that say what to do."""
+
+import dataclasses
+
+import pytest
+
+from lpo import algorithms, config
+from lpo.config import Config
+from lpo.errors import LPOError
+
+
+def test_json_round_trip():
+    c = Config(hidden=(3, 4), threshold="hard", growth_iterations=5, seed=7)
+    assert config.from_json(config.to_json(c), "here") == c
+
+
+def test_the_papers_table():
+    """App. G, and the batch size that goes with each body."""
+    c = config.preset("paper", "lpo/SparseHopper-v0")
+    table = (c.rollout, c.gae_lambda, c.gamma_int, c.gamma_ext, c.alpha, c.beta, c.epochs)
+    assert table == (2048, 0.95, 0.999, 0.99, 2, 1, 10)
+    assert c.learning_rate == 1e-4
+    for env, size in (("Hopper", 32), ("Walker2d", 16), ("HalfCheetah", 16)):
+        assert config.preset("paper", f"lpo/Sparse{env}-v0").batch_size == size
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        ({"steps": 0}, "--steps"),
+        ({"gamma_ext": 1.5}, "between 0 and 1"),
+        ({"learning_rate": float("nan")}, "finite"),
+        ({"num_envs": 5000}, "lower --num-envs"),
+        ({"batch_size": 4096}, "lower --batch-size"),
+        ({"batch_size": 1}, "2 or more"),
+        ({"hidden": ()}, "layer sizes"),
+        ({"growth_iterations": 0}, "1 or more"),
+        ({"seed": 2**32}, "below"),
+        ({"env_kwargs": "{"}, "not JSON"),
+        ({"env_kwargs": "[1]"}, "JSON object"),
+    ],
+)
+def test_impossible_values_are_refused(overrides, words):
+    with pytest.raises(LPOError, match=words):
+        config.validate(dataclasses.replace(Config(), **overrides))
+
+
+@pytest.mark.parametrize(
+    ("algo", "overrides"),
+    [
+        ("ppo", {"beta": 2.0}),
+        ("ppo", {"predictor_passes": 3}),
+        ("eniac", {"growth_iterations": 7}),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(algo, overrides):
+    with pytest.raises(LPOError, match="has no effect"):
+        algorithms.get(Config(algo=algo, **overrides))
+
+
+def test_misspelt_names_are_answered_with_the_nearest():
+    with pytest.raises(LPOError, match="did you mean 'lpo'"):
+        algorithms.get(Config(algo="lp0"))
+    with pytest.raises(LPOError, match="did you mean 'batch_size'"):
+        config.with_overrides(Config(), {"batchsize": 3})
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"steps": "many"}', '{"nonsense": 1}'])
+def test_a_bad_file_is_refused(text):
+    with pytest.raises(LPOError):
+        config.from_json(text, "file.json")

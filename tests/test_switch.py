@@ -1,0 +1,47 @@
+"""Rollout schedules against the formula."""
+
+import math
+
+import numpy as np
+import pytest
+
+from lpo.switch import every, growth, growth_iterations, growth_sizes
+
+
+def run(switch, turns):
+    state, sizes = switch.init(), []
+    for _ in range(turns):
+        sizes.append(int(switch.wait(state)))
+        fire, state, _ = switch.update(state, None)
+        assert fire
+    return sizes
+
+
+def test_every_is_constant():
+    assert run(every(2048), 3) == [2048] * 3
+
+
+def test_growth_by_hand():
+    # K = 4: 100·1.25^k = 100, 125, 156.25, 195.3125, rounded up; then it stays
+    assert run(growth(100, 4), 5) == [100, 125, 157, 196, 196]
+
+
+def test_the_papers_budget():
+    """N = 2048 and 2e6 steps: K ≈ 568 and a last rollout of about 5.5k (e·N)."""
+    k = growth_iterations(2048, 2_000_000)
+    sizes = growth_sizes(2048, k)
+    assert k == pytest.approx(568, abs=3)
+    assert sizes[-1] == pytest.approx(math.e * 2048, rel=0.01)
+    assert sizes.sum() >= 2_000_000 > growth_sizes(2048, k - 1).sum()
+
+
+@pytest.mark.parametrize("budget", [1, 2048, 2049, 10_000, 200_000])
+def test_the_schedule_just_covers_any_budget(budget):
+    k = growth_iterations(2048, budget)
+    assert growth_sizes(2048, k).sum() >= budget
+    assert k == 1 or growth_sizes(2048, k - 1).sum() < budget
+    assert growth(2048, k).capacity == growth_sizes(2048, k).max()
+
+
+def test_sizes_never_shrink():
+    assert (np.diff(growth_sizes(2048, 300)) >= 0).all()
