@@ -59,8 +59,6 @@ def tiny():
             batch_size=16,
             epochs=2,
             hidden=(8,),
-            predictor_hidden=(8,),
-            predictor_features=4,
             eval_every=400,
             eval_episodes=2,
             eval_max_steps=50,
