@@ -32,7 +32,7 @@ def test_rollouts_hold_the_true_final_observation(tiny, countdown, how):
     """Episodes of three steps: s′ of the third is 3, and the next observation is 0 again."""
     c = tiny(algo="ppo", rollout=8, num_envs=1, batch_size=2, eval_every=0, threads=None)
     trainer = make_trainer(c, lambda: countdown(3, how))
-    rollout, rows = trainer.collect(8)
+    rollout, rows, _ = trainer.collect(8)
     assert rows == 8
     assert rollout.obs[:8, 0, 0].tolist() == [0, 1, 2, 0, 1, 2, 0, 1]
     assert rollout.next_obs[:8, 0, 0].tolist() == [1, 2, 3, 1, 2, 3, 1, 2]
@@ -47,7 +47,7 @@ def test_rollouts_hold_the_true_final_observation(tiny, countdown, how):
 def test_a_ready_vector_environment_in_any_mode_gives_the_same_transitions(tiny, countdown, mode):
     vector = gymnasium.vector.SyncVectorEnv([countdown] * 2, autoreset_mode=mode)
     c = tiny(algo="ppo", rollout=24, num_envs=2, batch_size=2, eval_every=0, threads=None)
-    rollout, _ = make_trainer(c, vector).collect(24)
+    rollout, *_ = make_trainer(c, vector).collect(24)
     seen = [
         tuple(x[t, 0, 0] for x in (rollout.obs, rollout.next_obs))
         for t in range(12)

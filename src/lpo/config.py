@@ -22,7 +22,7 @@ DEFAULT_ENV = "lpo/SparseHopper-v0"
 @dataclass(frozen=True)
 class Config:
     algo: str = "lpo"
-    """Algorithm: a row of `lpo list` (lpo, eniac, rnd, ppo)."""
+    """Algorithm: a row of `lpo list` (lpo, lpo-s, eniac, rnd, ppo)."""
     env: str = DEFAULT_ENV
     """Gymnasium id, for instance lpo/SparseHopper-v0."""
     steps: int = 200_000
@@ -44,6 +44,22 @@ class Config:
     """N: steps of a rollout, all environments together (of the first one when rollouts grow)."""
     growth_iterations: int | None = None
     """K of the growth (1+1/K)^k; by default solved from the step budget."""
+    switch: Literal["every", "growth", "sensitivity"] | None = None
+    """When the policy may change; by default the algorithm's own."""
+    switch_tau: float = 0.1
+    """τ: the policy changes when the data are worth e^τ times what they were (log det of Ẑ)."""
+    switch_largest: int | None = None
+    """Largest rollout of the sensitivity switch, in steps; by default 4 times --rollout."""
+    switch_memory: int = 50_000
+    """Half-life of the data in Ẑ, in environment steps (0: they never fade)."""
+    switch_factor: float = 4.0
+    """C·log(N𝒩/δ) of Algorithm 2: a sample enters Ẑ with about this times its sensitivity."""
+    features: Literal["fourier", "network", "critic"] = "fourier"
+    """Features of (s,a): random Fourier, a frozen random network, or Fourier over the critic."""
+    num_features: int = 256
+    """Number of those features."""
+    feature_bandwidth: float = 1.0
+    """Width of the Gaussian kernel of Fourier features, in units of the spread of the inputs."""
     gamma_ext: float = 0.99
     """Discount of the reward stream."""
     gamma_int: float = 0.999
@@ -79,6 +95,8 @@ class Config:
     normalize_advantage: bool = True
     """Normalise advantages within each minibatch."""
 
+    bonus: Literal["none", "rnd"] | None = None
+    """What the bonus is; by default the algorithm's own."""
     bonus_inputs: Literal["sa", "next", "s"] | None = None
     """What the bonus reads: (s,a), s′ or s; by default the algorithm's own."""
     intrinsic_episodic: bool = False
@@ -119,12 +137,15 @@ PARTS: dict[str, tuple[str, ...]] = {
         f.name for f in dataclasses.fields(Config) if f.name.startswith("predictor_")
     ),
     "growth": ("growth_iterations",),
+    "sensitivity": ("switch_tau", "switch_largest", "switch_memory", "switch_factor"),
+    "features": ("features", "num_features", "feature_bandwidth"),
 }
 
 _POSITIVE = (
     "steps", "num_envs", "rollout", "batch_size", "epochs", "learning_rate", "max_grad_norm",
     "adam_eps", "predictor_learning_rate", "predictor_batch_size", "predictor_features",
     "eval_episodes", "eval_max_steps", "checkpoint_every", "keep_checkpoints", "clip",
+    "switch_tau", "switch_factor", "num_features", "feature_bandwidth",
 )  # fmt: skip
 _NOT_NEGATIVE = (
     "seed",
@@ -134,6 +155,7 @@ _NOT_NEGATIVE = (
     "alpha",
     "beta",
     "predictor_passes",
+    "switch_memory",
 )
 _UNIT = ("gamma_ext", "gamma_int", "gae_lambda")
 
@@ -178,8 +200,25 @@ def validate(c: Config) -> Config:
             f"A minibatch of {c.batch_size} is larger than a rollout of {c.rollout} steps; "
             "lower --batch-size or raise --rollout."
         )
+    check_components(c)
     env_kwargs(c)
     return c
+
+
+def check_components(c: Config) -> None:
+    """Options of the switch and of the features that go together."""
+    if c.num_features % 2:
+        raise LPOError(f"--num-features is {c.num_features}; pass an even number (cos and sin).")
+    if c.switch_largest is not None and c.switch_largest < c.rollout:
+        raise LPOError(
+            f"The largest rollout is {c.switch_largest} and the smallest {c.rollout}; "
+            "raise --switch-largest or lower --rollout."
+        )
+    if c.feature_bandwidth != 1.0 and c.features == "network":
+        raise LPOError(
+            "--feature-bandwidth has no effect on network features; leave it out, "
+            "or choose --features fourier."
+        )
 
 
 def env_kwargs(c: Config) -> dict[str, Any]:

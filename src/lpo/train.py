@@ -23,13 +23,13 @@ from lpo.evaluate import evaluate, success_rate
 from lpo.nets import ActorCritic, apply_net, init_actor_critic, values
 from lpo.normalize import Moments, init_moments, normalize, update_moments
 from lpo.rollout.host import Episode, Episodes, HostPolicy, collect, empty_rollout
-from lpo.switch import Switch
+from lpo.switch import Look, Switch
 from lpo.types import BatchEnv, Rollout
 
 STREAMS = ("ext", "int")
 OBS_CLIP = 10.0
 # one random stream per component: adding one leaves the others alone
-NETS, BONUS_INIT, PPO_ORDER, BONUS_ORDER, ACT, ENV, EVAL = range(7)
+NETS, BONUS_INIT, PPO_ORDER, BONUS_ORDER, ACT, ENV, EVAL, SWITCH, START = range(9)
 
 
 class TrainState(NamedTuple):
@@ -77,13 +77,12 @@ class Parts(NamedTuple):
 
 def assemble(c: Config, problem: algorithms.Problem) -> Parts:
     """The row of ``c.algo`` with the numbers of ``c``."""
-    row = algorithms.get(c)
-    bonus = row.bonus(c, problem)
+    bonus, switch = algorithms.make(c, problem)
     streams = 1 + bonus.num_streams
     return Parts(
         dist=problem.dist,
         bonus=bonus,
-        switch=row.switch(c),
+        switch=switch,
         gammas=jnp.array([c.gamma_ext, c.gamma_int][:streams]),
         weights=jnp.array([c.alpha, c.beta] if bonus.num_streams else [1.0]),
         episodic=jnp.array([True, c.intrinsic_episodic][:streams]),
@@ -233,7 +232,9 @@ class Trainer:
         obs_size, spec = env.observation_space.shape[0], distributions.action_spec(env.action_space)
         self.parts, self.learn = compiled(replace(c, seed=0), obs_size, spec)
         self.state = init_state(self.parts, c.seed)
-        self.switch_state = self.parts.switch.init()
+        self.switch_state = self.parts.switch.init(
+            jax.random.fold_in(jax.random.key(c.seed), SWITCH)
+        )
         self.env_steps = 0
         self.episodes = Episodes(env.num_envs)
         self.obs = env.reset(c.seed).astype(np.float32)
@@ -249,9 +250,10 @@ class Trainer:
     def iterate(self, until: int) -> dict[str, float]:
         """One turn of Algorithm 7: collect D_k until the switch fires, then learn from it."""
         start = time.perf_counter()
-        rollout, rows = self.collect(until)
+        rollout, rows, looked = self.collect(until)
         middle = time.perf_counter()
         self.state, metrics = self.learn(self.state, rollout)
+        metrics |= looked
         metrics = {k: float(v) for k, v in jax.device_get(metrics).items()}
         self.seconds["rollout"] += middle - start
         self.seconds["learn"] += time.perf_counter() - middle
@@ -261,10 +263,10 @@ class Trainer:
         metrics.update(self.score("rollout", self.episodes.take()))
         return metrics
 
-    def collect(self, until: int) -> tuple[Rollout, int]:
+    def collect(self, until: int) -> tuple[Rollout, int, dict[str, Array]]:
         """Lines 5 and 6: run π until the switch says that there is something to learn."""
         policy, switch, num_envs = self.policy(), self.parts.switch, self.env.num_envs
-        row, fire = 0, False
+        row, fire, metrics = 0, False, {}
         while not fire and row < len(self.buffer.valid) and self.env_steps < until:
             wait = min(int(switch.wait(self.switch_state)), until - self.env_steps)
             stop = min(row + -(-wait // num_envs), len(self.buffer.valid))
@@ -273,11 +275,12 @@ class Trainer:
                 self.env, policy, self.buffer, range(row, stop), self.obs, rng, self.episodes
             ).astype(np.float32)
             self.env_steps += (stop - row) * num_envs
-            row = stop
-            self.buffer.valid[row:] = False
+            self.buffer.valid[stop:] = False
             rollout = self.buffer._replace(last_obs=self.obs)
-            fire, self.switch_state, _ = switch.update(self.switch_state, rollout)
-        return self.buffer._replace(last_obs=self.obs), row
+            look = Look(rollout, range(row, stop), self.state.params, self.state.moments)
+            fire, self.switch_state, metrics = switch.update(self.switch_state, look)
+            row = stop
+        return self.buffer._replace(last_obs=self.obs), row, metrics
 
     def score(self, prefix: str, episodes: list[Episode]) -> dict[str, float]:
         if not episodes:

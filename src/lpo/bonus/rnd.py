@@ -16,12 +16,11 @@ import optax
 from jax import Array
 
 from lpo.bonus.base import Bonus
+from lpo.features import reader
 from lpo.minibatch import sweep
 from lpo.nets import Net, apply_net, orthogonal_net
 from lpo.normalize import Moments, init_moments, normalize, update_moments
 from lpo.types import Rollout
-
-INPUTS = ("sa", "next", "s")
 
 
 class RNDState(NamedTuple):
@@ -60,16 +59,9 @@ def rnd(
     clip: float = 5.0,
 ) -> Bonus:
     """``inputs``: "sa" (LPO, ENIAC), "next" (RND) or "s"; ``gamma`` discounts bonus returns."""
-    size = obs_size + (action_size if inputs == "sa" else 0)
+    size, read = reader(inputs, obs_size, action_size, action_features)
     optim = optax.flatten(optax.adam(learning_rate, eps=1e-5))
     gain = float(np.sqrt(2))
-
-    def read(rollout: Rollout) -> Array:
-        if inputs == "next":
-            return rollout.next_obs
-        if inputs == "s":
-            return rollout.obs
-        return jnp.concatenate([rollout.obs, action_features(rollout.action)], axis=-1)
 
     def residual(predictor: Net, target: Net, x: Array) -> Array:
         gap = apply_net(predictor, x, jax.nn.relu) - apply_net(target, x, jax.nn.relu)
