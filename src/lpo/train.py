@@ -241,7 +241,7 @@ class Trainer:
         rows = -(-self.parts.switch.capacity // env.num_envs)
         self.buffer = empty_rollout(rows, env.num_envs, obs_size, self.parts.dist.action_size)
         self.max_return: float | None = env.description.get("max_return")
-        self.seconds = {"rollout": 0.0, "learn": 0.0, "eval": 0.0}
+        self.seconds = {"rollout": 0.0, "switch": 0.0, "learn": 0.0, "eval": 0.0}
 
     def policy(self) -> HostPolicy:
         s = self.state
@@ -249,13 +249,13 @@ class Trainer:
 
     def iterate(self, until: int) -> dict[str, float]:
         """One turn of Algorithm 7: collect D_k until the switch fires, then learn from it."""
-        start = time.perf_counter()
+        start, looking = time.perf_counter(), self.seconds["switch"]
         rollout, rows, looked = self.collect(until)
         middle = time.perf_counter()
         self.state, metrics = self.learn(self.state, rollout)
         metrics |= looked
         metrics = {k: float(v) for k, v in jax.device_get(metrics).items()}
-        self.seconds["rollout"] += middle - start
+        self.seconds["rollout"] += middle - start - (self.seconds["switch"] - looking)
         self.seconds["learn"] += time.perf_counter() - middle
         self.check_finite(metrics)
         metrics["switch/count"] = int(self.state.iteration)
@@ -278,8 +278,10 @@ class Trainer:
             self.buffer.valid[stop:] = False
             rollout = self.buffer._replace(last_obs=self.obs)
             look = Look(rollout, range(row, stop), self.state.params, self.state.moments)
+            start = time.perf_counter()
             fire, self.switch_state, metrics = switch.update(self.switch_state, look)
-            row = stop
+            row, fire = stop, bool(fire)
+            self.seconds["switch"] += time.perf_counter() - start
         return self.buffer._replace(last_obs=self.obs), row, metrics
 
     def score(self, prefix: str, episodes: list[Episode]) -> dict[str, float]:

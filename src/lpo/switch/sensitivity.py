@@ -63,22 +63,33 @@ def absorb(
     v = inverse @ phi.T
     k0 = phi @ v
     least = floor * (phi**2).sum(-1)
+    order = jnp.arange(len(phi))
 
-    def turn(i, carry):
-        k, copies, sensitivity, rise = carry
-        column = k[:, i]
-        s = jnp.maximum(column[i], least[i])
-        score = jnp.maximum(factor * s, 1e-9)
-        n = jnp.where(score >= 1, 1.0, jnp.floor(1 / score))
-        c = jnp.where(valid[i] & (u[i] * n < 1), n, 0.0)
+    def scores(k):
+        s = jnp.maximum(jnp.diag(k), least)
+        return s, jnp.maximum(1.0, jnp.floor(1 / jnp.maximum(factor * s, 1e-9)))
+
+    def next_addition(at, k):
+        """Until an addition nothing changes, so the next one is found in one look."""
+        s, n = scores(k)
+        hits = valid & (order >= at) & (u * n < 1)
+        return jnp.where(hits.any(), hits.argmax(), len(phi)), s, n
+
+    def turn(carry):
+        at, i, s, n, k, copies, sensitivity, rise = carry
+        sensitivity = jnp.where((order >= at) & (order <= i), s, sensitivity)
+        column, c = k[:, i], n[i]
         gain = 1 + c * column[i]
-        k = k - (c / gain) * jnp.outer(column, column)
-        return k, copies.at[i].set(c), sensitivity.at[i].set(s * valid[i]), rise + jnp.log(gain)
+        k = k - jnp.outer(column, column * (c / gain))
+        copies = jnp.where(order == i, c, copies)
+        return (i + 1, *next_addition(i + 1, k), k, copies, sensitivity, rise + jnp.log(gain))
 
     zeros = jnp.zeros(len(phi))
-    _, copies, sensitivity, rise = jax.lax.fori_loop(
-        0, len(phi), turn, (k0, zeros, zeros, jnp.float32(0))
+    start = (0, *next_addition(0, k0), k0, zeros, zeros, jnp.float32(0))
+    at, _, s, _, _, copies, sensitivity, rise = jax.lax.while_loop(
+        lambda carry: carry[1] < len(phi), turn, start
     )
+    sensitivity = jnp.where(order >= at, s, sensitivity) * valid
 
     def add(matrices):
         gram, inverse = matrices
