@@ -19,7 +19,7 @@ def trained(config, env=None, turns=3):
 
 
 def leaves(trainer):
-    return [np.asarray(x) for x in jax.tree.leaves(trainer.state)]
+    return [np.asarray(x) for x in jax.tree.leaves(trainer.tree())]
 
 
 def assert_same(first, second):

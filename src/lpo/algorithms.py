@@ -1,7 +1,7 @@
 """The table: an algorithm is a bonus, a switch and a start over one engine. A new one is a row.
 
-A part is a file, a maker here and the groups of options (``config.PARTS``) that it reads; any row
-can be run with another part (``--bonus``, ``--switch``), which is what ablations are made of.
+A part is a file, a maker here and the groups of options (``config.PARTS``) that it reads. Any row
+can be run with another part (``--bonus``, ``--switch``, ``--start``): that is what ablations are.
 """
 
 from __future__ import annotations
@@ -12,14 +12,18 @@ from dataclasses import fields
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 
 from lpo import features
-from lpo.bonus import Bonus, none, rnd
+from lpo.bonus import Bonus, elliptic, none, rnd, width_network
 from lpo.config import PARTS, Config
 from lpo.distributions import Distribution
 from lpo.errors import LPOError
 from lpo.normalize import normalize
+from lpo.start import Start, cover, reset
 from lpo.switch import Look, Switch, every, growth, growth_iterations, sensitivity
+
+COVER_FEATURES = 64  # of the log-det game; each member of the cover stores their covariance
 
 
 class Problem(NamedTuple):
@@ -27,10 +31,11 @@ class Problem(NamedTuple):
 
     obs_size: int
     dist: Distribution
+    horizon: int | None = None  # its time limit
 
 
 class Part(NamedTuple):
-    make: Callable  # (config, problem, row) → Bonus or Switch
+    make: Callable  # (config, problem, row) → Bonus, Switch or Start
     options: tuple[str, ...] = ()  # groups of config.PARTS
 
 
@@ -38,7 +43,9 @@ class Algorithm(NamedTuple):
     summary: str
     bonus: str
     switch: str
+    start: str = "reset"
     inputs: str = "sa"  # what its bonus reads
+    shape: str = "raw"  # of a bonus that is a width
 
 
 ALGORITHMS: dict[str, Algorithm] = {
@@ -49,6 +56,18 @@ ALGORITHMS: dict[str, Algorithm] = {
     "eniac": Algorithm("RND width on (s,a), constant rollouts", "rnd", "every"),
     "rnd": Algorithm(
         "random network distillation on s′, constant rollouts", "rnd", "every", inputs="next"
+    ),
+    "pcpg": Algorithm(
+        "kernel width on (s,a), constant rollouts, policy cover with roll-in",
+        "elliptic",
+        "every",
+        "cover",
+    ),
+    "eniac-original": Algorithm(
+        "width network on (s,a), constant rollouts, policy cover with roll-in",
+        "width",
+        "every",
+        "cover",
     ),
     "ppo": Algorithm("no bonus, constant rollouts", "none", "every"),
 }
@@ -72,6 +91,43 @@ def _rnd(c: Config, problem: Problem, row: Algorithm) -> Bonus:
         batch_size=c.predictor_batch_size,
         hidden=c.predictor_hidden,
         num_features=c.predictor_features,
+    )
+
+
+def _elliptic(c: Config, problem: Problem, row: Algorithm) -> Bonus:
+    if c.features == "critic":
+        raise LPOError(
+            "The elliptic bonus needs features that stay put and --features is critic; "
+            "choose fourier or network."
+        )
+    size, read = _reader(c, problem, row.inputs)
+    return elliptic(
+        _feature_map(c, size),
+        read,
+        num_envs=c.num_envs,
+        gamma=c.gamma_int,
+        shape=c.bonus_shape or row.shape,
+        threshold=c.bonus_threshold,
+        epsilon=c.bonus_epsilon,
+        gamma_ext=c.gamma_ext,
+    )
+
+
+def _width(c: Config, problem: Problem, row: Algorithm) -> Bonus:
+    size, read = _reader(c, problem, row.inputs)
+    return width_network(
+        size,
+        read,
+        num_envs=c.num_envs,
+        gamma=c.gamma_int,
+        shape=c.bonus_shape or row.shape,
+        threshold=c.bonus_threshold,
+        gamma_ext=c.gamma_ext,
+        prior=c.rollout,
+        learning_rate=c.predictor_learning_rate,
+        passes=c.predictor_passes,
+        batch_size=c.predictor_batch_size,
+        hidden=c.predictor_hidden,
     )
 
 
@@ -115,14 +171,47 @@ def _sensitivity(c: Config, problem: Problem, row: Algorithm) -> Switch:
     )
 
 
+def _cover(c: Config, problem: Problem, row: Algorithm) -> Start:
+    reader = _reader(c, problem, "sa")
+    horizon = c.rollin_horizon or problem.horizon
+    if horizon is None and c.rollin_length == "uniform":
+        raise LPOError(
+            "A uniform roll-in needs a longest episode and the environment has no time limit; "
+            "pass --rollin-horizon, or --rollin-length geometric."
+        )
+    if c.gamma_ext == 1 and c.rollin_length == "geometric":
+        raise LPOError(
+            "A geometric roll-in with --gamma-ext 1 never ends; lower it, "
+            "or use --rollin-length uniform."
+        )
+    if c.first_uniform > 0:
+        problem.dist.uniform(np.random.default_rng(0), 1)  # refuses a space without bounds
+    return cover(
+        features.fourier(reader.size, COVER_FEATURES, 1.0),
+        reader,
+        capacity=c.cover_size,
+        weighting=c.cover_weights,
+        gamma=c.gamma_ext if c.rollin_length == "geometric" else None,
+        horizon=horizon or 2**31 - 1,
+        epsilon=c.first_uniform,
+    )
+
+
 BONUSES: dict[str, Part] = {
     "none": Part(lambda c, problem, row: none()),
-    "rnd": Part(_rnd, ("bonus", "predictor")),
+    "rnd": Part(_rnd, ("bonus", "predictor", "distillation")),
+    "elliptic": Part(_elliptic, ("bonus", "width", "elliptic width", "features")),
+    "width": Part(_width, ("bonus", "width", "predictor")),
 }
 SWITCHES: dict[str, Part] = {
     "every": Part(lambda c, problem, row: every(c.rollout)),
     "growth": Part(_growth, ("growth",)),
     "sensitivity": Part(_sensitivity, ("sensitivity", "features")),
+}
+
+STARTS: dict[str, Part] = {
+    "reset": Part(lambda c, problem, row: reset()),
+    "cover": Part(_cover, ("cover",)),
 }
 
 
@@ -136,9 +225,11 @@ def get(c: Config) -> Algorithm:
     row = row._replace(
         bonus=c.bonus or row.bonus,
         switch=c.switch or row.switch,
+        start=c.start or row.start,
         inputs=c.bonus_inputs or row.inputs,
     )
-    options = BONUSES[row.bonus].options + SWITCHES[row.switch].options
+    parts = BONUSES[row.bonus], SWITCHES[row.switch], STARTS[row.start]
+    options = {group for part in parts for group in part.options}
     defaults = {f.name: f.default for f in fields(Config)}
     for part, names in PARTS.items():
         for name in names:
@@ -150,8 +241,9 @@ def get(c: Config) -> Algorithm:
     return row
 
 
-def make(c: Config, problem: Problem) -> tuple[Bonus, Switch]:
+def make(c: Config, problem: Problem) -> tuple[Bonus, Switch, Start]:
     """The parts of ``c.algo`` with the numbers of ``c``."""
     row = get(c)
-    bonus = BONUSES[row.bonus].make(c, problem, row)
-    return bonus, SWITCHES[row.switch].make(c, problem, row)
+    parts = BONUSES[row.bonus], SWITCHES[row.switch], STARTS[row.start]
+    bonus, switch, start = (part.make(c, problem, row) for part in parts)
+    return bonus, switch, start

@@ -22,7 +22,7 @@ DEFAULT_ENV = "lpo/SparseHopper-v0"
 @dataclass(frozen=True)
 class Config:
     algo: str = "lpo"
-    """Algorithm: a row of `lpo list` (lpo, lpo-s, eniac, rnd, ppo)."""
+    """Algorithm: a row of `lpo list` (lpo, lpo-s, eniac, rnd, pcpg, eniac-original, ppo)."""
     env: str = DEFAULT_ENV
     """Gymnasium id, for instance lpo/SparseHopper-v0."""
     steps: int = 200_000
@@ -60,6 +60,19 @@ class Config:
     """Number of those features."""
     feature_bandwidth: float = 1.0
     """Width of the Gaussian kernel of Fourier features, in units of the spread of the inputs."""
+    start: Literal["reset", "cover"] | None = None
+    """Where episodes begin: at the reset, or after a roll-in of a past policy; by default the
+    algorithm's own."""
+    cover_size: int = 32
+    """Past policies kept for roll-ins (of more, a uniform sample)."""
+    cover_weights: Literal["uniform", "logdet"] = "uniform"
+    """Mixture of the past policies: even, or by PC-PG's log-det game."""
+    rollin_length: Literal["geometric", "uniform"] = "geometric"
+    """Steps of a roll-in: geometric with --gamma-ext (the paper's d-sampler), or uniform."""
+    rollin_horizon: int | None = None
+    """Longest roll-in + 1; by default the environment's time limit."""
+    first_uniform: float = 0.0
+    """Chance that the action after a roll-in is uniform instead of the policy's."""
     gamma_ext: float = 0.99
     """Discount of the reward stream."""
     gamma_int: float = 0.999
@@ -95,20 +108,27 @@ class Config:
     normalize_advantage: bool = True
     """Normalise advantages within each minibatch."""
 
-    bonus: Literal["none", "rnd"] | None = None
-    """What the bonus is; by default the algorithm's own."""
+    bonus: Literal["none", "rnd", "elliptic", "width"] | None = None
+    """What is novel: nothing, RND, the width of features, or a width network; by default the
+    algorithm's own."""
     bonus_inputs: Literal["sa", "next", "s"] | None = None
     """What the bonus reads: (s,a), s′ or s; by default the algorithm's own."""
+    bonus_shape: Literal["raw", "indicator", "lpo"] | None = None
+    """Of a width ω: ω itself, ENIAC's 1{ω ≥ β}/(1−γ), or LPO's eq. (E5); by default raw."""
+    bonus_threshold: float = 0.1
+    """β of that width: (s,a) is known when ω < β."""
+    bonus_epsilon: float = 1.0
+    """ε of the width of features: how far functions may differ on the data, in all."""
     intrinsic_episodic: bool = False
     """Let bonus returns end with the episode (by default they cross resets)."""
     predictor_learning_rate: float = 1e-4
-    """Adam's step size for the distilled network f."""
+    """Adam's step size for the distilled network f, or for the width network."""
     predictor_passes: int = 1
-    """Passes of f over each rollout."""
+    """Passes of f (or the width network) over each rollout."""
     predictor_batch_size: int = 64
-    """Minibatch for f."""
+    """Minibatch for f (or the width network)."""
     predictor_hidden: tuple[int, ...] = (64, 64)
-    """Hidden layers of f and f′ (relu)."""
+    """Hidden layers of f and f′ (or the width network; relu)."""
     predictor_features: int = 64
     """Output width of f and f′."""
 
@@ -133,11 +153,18 @@ class Config:
 # Options that do nothing without the part they belong to; a row names the parts it has.
 PARTS: dict[str, tuple[str, ...]] = {
     "bonus": ("gamma_int", "beta", "alpha", "bonus_inputs", "intrinsic_episodic"),
-    "predictor": tuple(
-        f.name for f in dataclasses.fields(Config) if f.name.startswith("predictor_")
+    "predictor": (
+        "predictor_learning_rate",
+        "predictor_passes",
+        "predictor_batch_size",
+        "predictor_hidden",
     ),
+    "distillation": ("predictor_features",),
+    "width": ("bonus_shape", "bonus_threshold"),
+    "elliptic width": ("bonus_epsilon",),
     "growth": ("growth_iterations",),
     "sensitivity": ("switch_tau", "switch_largest", "switch_memory", "switch_factor"),
+    "cover": ("cover_size", "cover_weights", "rollin_length", "rollin_horizon", "first_uniform"),
     "features": ("features", "num_features", "feature_bandwidth"),
 }
 
@@ -145,7 +172,8 @@ _POSITIVE = (
     "steps", "num_envs", "rollout", "batch_size", "epochs", "learning_rate", "max_grad_norm",
     "adam_eps", "predictor_learning_rate", "predictor_batch_size", "predictor_features",
     "eval_episodes", "eval_max_steps", "checkpoint_every", "keep_checkpoints", "clip",
-    "switch_tau", "switch_factor", "num_features", "feature_bandwidth",
+    "switch_tau", "switch_factor", "num_features", "feature_bandwidth", "bonus_threshold",
+    "bonus_epsilon", "cover_size",
 )  # fmt: skip
 _NOT_NEGATIVE = (
     "seed",
@@ -157,7 +185,7 @@ _NOT_NEGATIVE = (
     "predictor_passes",
     "switch_memory",
 )
-_UNIT = ("gamma_ext", "gamma_int", "gae_lambda")
+_UNIT = ("gamma_ext", "gamma_int", "gae_lambda", "first_uniform")
 
 
 def validate(c: Config) -> Config:
@@ -180,7 +208,7 @@ def validate(c: Config) -> Config:
     for name in _UNIT:
         if not 0 <= getattr(c, name) <= 1:
             refuse(name, "between 0 and 1")
-    for name in ("growth_iterations", "threads"):
+    for name in ("growth_iterations", "threads", "rollin_horizon"):
         if getattr(c, name) is not None and getattr(c, name) < 1:
             refuse(name, "1 or more")
     for name in ("hidden", "predictor_hidden"):
@@ -213,6 +241,11 @@ def check_components(c: Config) -> None:
         raise LPOError(
             f"The largest rollout is {c.switch_largest} and the smallest {c.rollout}; "
             "raise --switch-largest or lower --rollout."
+        )
+    if c.bonus_shape not in (None, "raw") and c.gamma_ext == 1:
+        raise LPOError(
+            f"The {c.bonus_shape} bonus is a multiple of 1/(1−γ) and --gamma-ext is 1; "
+            "lower it, or use --bonus-shape raw."
         )
     if c.feature_bandwidth != 1.0 and c.features == "network":
         raise LPOError(

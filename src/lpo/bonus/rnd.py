@@ -16,6 +16,7 @@ import optax
 from jax import Array
 
 from lpo.bonus.base import Bonus
+from lpo.bonus.scale import scaled
 from lpo.features import reader
 from lpo.minibatch import sweep
 from lpo.nets import Net, apply_net, orthogonal_net
@@ -30,17 +31,6 @@ class RNDState(NamedTuple):
     inputs: Moments  # of x, clipped to ±5
     discounted: Array  # [N] Σ γ^i b_{t−i}, filtered over time in each environment
     returns: Moments  # of that sum: the bonus is divided by its standard deviation
-
-
-def discounted_sums(start: Array, b: Array, valid: Array, gamma: float) -> tuple[Array, Array]:
-    """c_t = γ c_{t−1} + b_t along time [T, N]: the last row of it, and all of it."""
-
-    def forward(c, x):
-        b_t, valid_t = x
-        c = jnp.where(valid_t, gamma * c + b_t, c)
-        return c, c
-
-    return jax.lax.scan(forward, start, (b, valid))
 
 
 def rnd(
@@ -84,18 +74,9 @@ def rnd(
         x, valid = read(rollout), rollout.valid
         moments = update_moments(state.inputs, x.reshape(-1, size), valid.reshape(-1))
         b = residual(state.predictor, state.target, normalize(moments, x, clip)) * valid
-        last, sums = discounted_sums(state.discounted, b, valid, gamma)
-        returns = update_moments(state.returns, sums.reshape(-1, 1), valid.reshape(-1))
-        scale = jnp.sqrt(returns.var[0] + 1e-8)
-        count = jnp.maximum(valid.sum(), 1)
-        metrics = {
-            "bonus/raw_mean": b.sum() / count,
-            "bonus/scale": scale,
-            "bonus/mean": b.sum() / count / scale,
-            "bonus/max": b.max() / scale,
-        }
-        state = state._replace(inputs=moments, discounted=last, returns=returns)
-        return (b / scale)[None], state, metrics
+        out = scaled(state.discounted, state.returns, b, valid, gamma)
+        state = state._replace(inputs=moments, discounted=out.discounted, returns=out.returns)
+        return out.bonus[None], state, out.metrics
 
     def update(state: RNDState, rollout: Rollout, key: Array):
         """Line 10 of Algorithm 7: fit f to f′ on D_k."""

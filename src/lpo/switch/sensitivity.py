@@ -168,7 +168,8 @@ def sensitivity(
         state = state._replace(features=features.observe(state.features, x, valid))
 
         def step(carry, block):
-            out = absorb(*carry, *block, factor, floor)
+            (gram, inverse), (phi, u, valid) = carry, block
+            out = absorb(gram, inverse, phi, u, valid, factor, floor)
             return (out.gram, out.inverse), (out.rise, out.copies, out.sensitivity)
 
         matrices, (rise, copies, scores) = jax.lax.scan(
