@@ -123,10 +123,10 @@ def train(arguments: list[str]) -> None:
 
     c = options.config_values
     out = options.out or free_directory(Path("runs"), run_name(c))
-    run = start(c, out)
-    with watched(run, options.quiet) as callback:
-        run.advance(callback)
-    report_result(run)
+    with start(c, out) as run:
+        with watched(run, options.quiet) as callback:
+            run.advance(callback)
+        report_result(run)
 
 
 def resume(arguments: list[str]) -> None:
@@ -137,12 +137,13 @@ def resume(arguments: list[str]) -> None:
     run, problems = open_run(options.run, options.steps)
     for problem in problems:
         print(f"warning: {problem} Going on from the one before.", file=sys.stderr)
-    if run.env_steps >= run.until:
-        print(f"{options.run} is complete at {run.env_steps} steps; pass --steps to go further.")
-        return
-    with watched(run, options.quiet) as callback:
-        run.advance(callback)
-    report_result(run)
+    with run:
+        if run.env_steps >= run.until:
+            print(f"{options.run} is complete at {run.env_steps} steps; pass --steps to go on.")
+            return
+        with watched(run, options.quiet) as callback:
+            run.advance(callback)
+        report_result(run)
 
 
 def evaluate(arguments: list[str]) -> None:

@@ -135,7 +135,10 @@ class Run:
                 f"`lpo resume {self.directory}`: the last checkpoint is intact."
             ) from error
 
-    def close(self) -> None:
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *error: object) -> None:
         self.log.close()
         self.trainer.env.close()
         if self.trainer.eval_env:
