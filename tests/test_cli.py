@@ -1,4 +1,4 @@
-"""The commands as a user types them: what they leave behind, and what they say when it goes wrong."""
+"""The commands as a user types them: what they leave behind, what they say when it fails."""
 
 import json
 import os
@@ -10,10 +10,10 @@ import pytest
 
 from lpo import checkpoint, cli, log
 
-TINY = (
-    "--steps 1200 --num-envs 4 --rollout 160 --batch-size 16 --epochs 2 --hidden 8 --eval-every 400 "
-    "--eval-episodes 2 --eval-max-steps 50 --checkpoint-every 300"
-).split()
+TINY = """
+    --steps 1200 --num-envs 4 --rollout 160 --batch-size 16 --epochs 2 --hidden 8 --eval-every 400
+    --eval-episodes 2 --eval-max-steps 50 --checkpoint-every 300
+""".split()  # noqa: SIM905 - as it is typed
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +39,7 @@ def run(tmp_path_factory):
 
 def test_train_leaves_a_whole_run_directory(run, capsys):
     assert {p.name for p in run.iterdir()} == {
-        "config.json", "metrics.jsonl", "timing.jsonl", "tensorboard", "checkpoints", "curve.png",
+        "config.json", "task.json", "metrics.jsonl", "timing.jsonl", "tensorboard", "checkpoints", "curve.png",
     }  # fmt: skip
     rows = log.read_metrics(run)
     assert rows[-1]["env_steps"] == 1200 and "eval/return" in rows[-1]
@@ -55,7 +55,9 @@ def test_config_replays_a_run(run, tmp_path):
     assert lpo("train", "--config", run / "config.json", "--out", tmp_path / "again") == 0
     for name in ("metrics.jsonl", "checkpoints/000000001200.safetensors"):
         assert (tmp_path / "again" / name).read_bytes() == (run / name).read_bytes()
-    assert lpo("train", "--config", run / "config.json", "--seed", "5", "--out", tmp_path / "s5") == 0
+    assert (
+        lpo("train", "--config", run / "config.json", "--seed", "5", "--out", tmp_path / "s5") == 0
+    )
     assert json.loads((tmp_path / "s5" / "config.json").read_text())["seed"] == 5
 
 

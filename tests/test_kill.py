@@ -9,10 +9,10 @@ import time
 import pytest
 
 COMMAND = [sys.executable, "-m", "lpo.cli"]
-FLAGS = (
-    "--steps 24000 --num-envs 4 --rollout 320 --batch-size 32 --epochs 4 --eval-every 2000 "
-    "--eval-episodes 2 --eval-max-steps 100 --checkpoint-every 300 --threads 1 --quiet"
-).split()
+FLAGS = """
+    --steps 24000 --num-envs 4 --rollout 320 --batch-size 32 --epochs 4 --eval-every 2000
+    --eval-episodes 2 --eval-max-steps 100 --checkpoint-every 300 --threads 1 --quiet
+""".split()  # noqa: SIM905 - as it is typed
 
 
 def finish(*arguments):

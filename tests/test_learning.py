@@ -1,4 +1,4 @@
-"""Agents are trained for real and must reach a stated score; seeds and scores were fixed beforehand."""
+"""Agents trained for real must reach a stated score; seeds and scores were fixed beforehand."""
 
 import pytest
 
@@ -24,5 +24,7 @@ def test_peers_learn_sparse_hopper(algorithm):
 @pytest.mark.learning
 def test_lpo_balances_a_pole():
     """A discrete task with dense reward, to a return of 400 of 500."""
-    agent = LPO("CartPole-v1", rollout=1024, learning_rate=1e-3, batch_size=64, seed=0).learn(60_000)
+    agent = LPO("CartPole-v1", rollout=1024, learning_rate=1e-3, batch_size=64, seed=0).learn(
+        60_000
+    )
     assert max(row.get("eval/return", 0) for row in agent.metrics) >= 400

@@ -150,7 +150,7 @@ def evaluate(arguments: list[str]) -> None:
     options = parse(EvalOptions, "eval", arguments)
     from lpo.agent import Agent
     from lpo.evaluate import evaluate as run_episodes
-    from lpo.progress import task_line
+    from lpo.log import task_line
     from lpo.run import make_envs
 
     if options.episodes < 1:
@@ -173,7 +173,6 @@ def evaluate(arguments: list[str]) -> None:
 
 def render(arguments: list[str]) -> None:
     options = parse(RenderOptions, "render", arguments)
-    os.environ.setdefault("MUJOCO_GL", "egl")  # before mujoco is imported
     from lpo.render import render_run
 
     default = options.run / "policy.mp4" if options.run.is_dir() else Path("policy.mp4")

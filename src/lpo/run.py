@@ -169,7 +169,7 @@ def count_of(env: Any) -> dict[str, int]:
 def start(c: Config, out: Path) -> Run:
     """A new run in the new directory ``out``."""
     trainer = make_trainer(c)
-    directory = create_directory(out, trainer.config)
+    directory = create_directory(out, trainer.config, trainer.env.description)
     return Run(trainer, RunLog(directory), directory)
 
 
