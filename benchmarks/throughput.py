@@ -21,8 +21,8 @@ the rounds, by the wall clock and by the process's own CPU seconds; the two agre
 machine, and on a busy one ``--clock cpu`` bases the ratios on the steadier.
 
 **Where the time of** ``lpo`` **goes**, by its CPU clock and in slices of their own: *physics* is
-what ``env.step`` takes, timed from outside at every step of whole iterations. *Gradients* is the PPO
-minibatch loop and the predictor's. Both are inside one compiled call, so they are found from
+what ``env.step`` takes, timed from outside at every step of whole iterations. *Gradients* is the
+PPO minibatch loop and the predictor's. Both are inside one compiled call, so they are found from
 differences on one rollout and one state: T(10 epochs) − T(1 epoch) is nine epochs, T(2 predictor
 passes) − T(1 pass) is one pass; the shuffles, which grow with the epochs too, are timed alone and
 taken out. *Rest* is what remains: acting, storing, bonus scores, advantages, shuffles, statistics.
@@ -223,7 +223,8 @@ class Worker:
     def __init__(self, name: str, task: str, core: int, plain: bool):
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=work, args=(theirs, name, task, core, plain))
+        given = (theirs, name, task, core, plain)
+        self.process = context.Process(target=work, args=given, daemon=True)
         self.process.start()
         theirs.close()
         self.name = name

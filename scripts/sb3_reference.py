@@ -2,10 +2,10 @@
 
 SB3 collects a rollout with ``PPO.collect_rollouts`` from environments that play random numbers,
 with terminal states, time limits and both at once, and learns from it with ``PPO.train``, one
-minibatch a call; nothing of SB3's arithmetic is repeated here. Recorded are what the environments truly gave
-(``reward`` before SB3 adds γV(final observation) to it at a time limit) and SB3's values,
-log-probabilities, advantages, returns, losses, gradients before and after the norm clip, and
-parameters. ``tests/test_sb3_agreement.py`` compares them with ours and needs no torch.
+minibatch a call; nothing of SB3's arithmetic is repeated here. Recorded are what the environments
+truly gave (``reward`` before SB3 adds γV(final observation) to it at a time limit) and SB3's
+values, log-probabilities, advantages, returns, losses, gradients before and after the norm clip,
+and parameters. ``tests/test_sb3_agreement.py`` compares them with ours and needs no torch.
 
     pip install 'lpo-rl[bench]'
     python scripts/sb3_reference.py
