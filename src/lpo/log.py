@@ -1,4 +1,4 @@
-"""The run directory: config.json, task.json, metrics.jsonl, timing.jsonl, tensorboard/, checkpoints/.
+"""The run directory: config, task, metrics.jsonl, timing.jsonl, tensorboard/, checkpoints/.
 
 Metrics are functions of the seed and go to ``metrics.jsonl``; seconds are not and go to
 ``timing.jsonl``, so that two runs can be compared byte by byte.

@@ -63,7 +63,7 @@ def play(path: Path, steps: int, seed: int, deterministic: bool) -> tuple[list[n
 
 
 def prepare_gl(env_id: str) -> None:
-    """Choose EGL where MuJoCo draws and the user has not chosen; MuJoCo looks when it is imported."""
+    """Choose EGL where MuJoCo draws and the user chose nothing; it looks when it is imported."""
     spec = find_spec(env_id)
     if spec.id in LOCOMOTION or "mujoco" in str(spec.entry_point):
         os.environ.setdefault("MUJOCO_GL", "egl")
