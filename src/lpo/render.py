@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import warnings
@@ -92,12 +93,10 @@ def write_video(out: Path, frames: list[np.ndarray], fps: float) -> None:
     if out.suffix == ".gif":
         imageio.mimsave(out, frames[:: max(1, round(fps / 25))], duration=0.04, loop=0)  # pyright: ignore
         return
-    try:
-        import imageio_ffmpeg  # noqa: F401
-    except ImportError as error:
+    if importlib.util.find_spec("imageio_ffmpeg") is None:
         raise LPOError(
             "An .mp4 needs ffmpeg; run `pip install 'lpo-rl[video]'`, or name the file .gif."
-        ) from error
+        )
     size = [s - s % 2 for s in frames[0].shape[:2]]  # H.264 wants even sides
     with warnings.catch_warnings(), imageio.get_writer(out, fps=fps, macro_block_size=1) as writer:
         warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)  # ffmpeg execs at once
