@@ -96,3 +96,16 @@ def test_wrong_use_is_answered_with_a_remedy(agent):
         LPO("lpo/SparseHopper-v0", gama_int=0.9)
     with pytest.raises(LPOError, match="num_envs"):
         LPO(gymnasium.make("CartPole-v1"), **SMALL).learn(160)
+
+
+def test_a_vector_environment_goes_on_with_new_episodes_after_load(countdown, tmp_path):
+    def vector():
+        return gymnasium.vector.SyncVectorEnv([countdown] * 2)
+
+    options = SMALL | {"num_envs": 2}
+    agent = PPO(vector(), **options).learn(320)
+    agent.save(tmp_path / "agent")
+    loaded = PPO.load(tmp_path / "agent", env=vector())
+    assert loaded.run.trainer.obs.tolist() == [[0.0], [0.0]]
+    loaded.learn(320)
+    assert loaded.env_steps == 640

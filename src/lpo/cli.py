@@ -136,7 +136,7 @@ def resume(arguments: list[str]) -> None:
 
     run, problems = open_run(options.run, options.steps)
     for problem in problems:
-        print(f"warning: {problem} Going on from the one before.", file=sys.stderr)
+        print(f"warning: {problem}", file=sys.stderr)
     with run:
         if run.env_steps >= run.until:
             print(f"{options.run} is complete at {run.env_steps} steps; pass --steps to go on.")

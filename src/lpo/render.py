@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import warnings
 from collections.abc import Iterator
@@ -43,7 +42,7 @@ def render_run(path: Path, out: Path, steps: int, seed: int, deterministic: bool
 
 def play(path: Path, steps: int, seed: int, deterministic: bool) -> tuple[list[np.ndarray], float]:
     """Frames of one episode, and frames per second."""
-    saved = config.from_json(json.dumps(load_agent_checkpoint(path).record["config"]), str(path))
+    saved = config.from_dict(load_agent_checkpoint(path).record["config"], str(path))
     prepare_gl(saved.env)
     agent = Agent.load(path)
     c, policy, rng = agent.config, agent.run.trainer.policy(), np.random.default_rng(seed)

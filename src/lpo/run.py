@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import dataclasses
 import signal
 import threading
 from collections.abc import Callable
@@ -102,7 +102,7 @@ class Run:
             "until": self.until,
             "best": self.best,
             "env": self.trainer.env.description,
-            "config": json.loads(config.to_json(self.trainer.config)),
+            "config": dataclasses.asdict(self.trainer.config),
             **more,
         }
 
@@ -179,6 +179,8 @@ def resume(directory: Path, steps: int | None = None) -> tuple[Run, list[str]]:
     saved, problems = checkpoint.load_latest(directory / "checkpoints")
     trainer = make_trainer(c)
     trainer.restore(saved.arrays)
+    if not trainer.env.resumable:
+        problems.append(f"{c.env} cannot return to a saved state, so new episodes begin here.")
     trainer.seconds = dict(saved.record["seconds"])
     run = Run(trainer, RunLog(directory, saved.record["logs"], trainer.env_steps), directory)
     run.until = steps or saved.record["until"]
