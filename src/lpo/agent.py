@@ -105,7 +105,7 @@ class Agent:
         """An agent from ``save``, or the best (else the latest) checkpoint of a run directory."""
         path = Path(path)
         saved = load_agent_checkpoint(path)
-        c = config.from_json(config.json.dumps(saved.record["config"]), str(path))
+        c = config.from_dict(saved.record["config"], str(path))
         if env is None and c.env == "custom":
             raise LPOError(
                 f"{path} was trained on an environment object; pass it as env= to load the agent."

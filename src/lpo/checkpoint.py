@@ -96,8 +96,8 @@ def load_latest(folder: Path) -> tuple[Checkpoint, list[str]]:
         try:
             return load(path), problems
         except LPOError as error:
-            problems.append(str(error))
-    why = problems[0] if problems else "it holds no checkpoint"
+            problems.append(f"{error} Going on from the one before.")
+    why = "no checkpoint in it is sound" if problems else "it holds no checkpoint"
     raise LPOError(
         f"Nothing to resume in {folder.parent}: {why}; train again into a new directory."
     )

@@ -123,10 +123,10 @@ def train(arguments: list[str]) -> None:
 
     c = options.config_values
     out = options.out or free_directory(Path("runs"), run_name(c))
-    run = start(c, out)
-    with watched(run, options.quiet) as callback:
-        run.advance(callback)
-    report_result(run)
+    with start(c, out) as run:
+        with watched(run, options.quiet) as callback:
+            run.advance(callback)
+        report_result(run)
 
 
 def resume(arguments: list[str]) -> None:
@@ -136,20 +136,21 @@ def resume(arguments: list[str]) -> None:
 
     run, problems = open_run(options.run, options.steps)
     for problem in problems:
-        print(f"warning: {problem} Going on from the one before.", file=sys.stderr)
-    if run.env_steps >= run.until:
-        print(f"{options.run} is complete at {run.env_steps} steps; pass --steps to go further.")
-        return
-    with watched(run, options.quiet) as callback:
-        run.advance(callback)
-    report_result(run)
+        print(f"warning: {problem}", file=sys.stderr)
+    with run:
+        if run.env_steps >= run.until:
+            print(f"{options.run} is complete at {run.env_steps} steps; pass --steps to go on.")
+            return
+        with watched(run, options.quiet) as callback:
+            run.advance(callback)
+        report_result(run)
 
 
 def evaluate(arguments: list[str]) -> None:
     options = parse(EvalOptions, "eval", arguments)
     from lpo.agent import Agent
     from lpo.evaluate import evaluate as run_episodes
-    from lpo.progress import task_line
+    from lpo.log import task_line
     from lpo.run import make_envs
 
     if options.episodes < 1:
@@ -172,7 +173,6 @@ def evaluate(arguments: list[str]) -> None:
 
 def render(arguments: list[str]) -> None:
     options = parse(RenderOptions, "render", arguments)
-    os.environ.setdefault("MUJOCO_GL", "egl")  # before mujoco is imported
     from lpo.render import render_run
 
     default = options.run / "policy.mp4" if options.run.is_dir() else Path("policy.mp4")

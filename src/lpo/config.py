@@ -145,10 +145,6 @@ class Config:
     keep_checkpoints: int = 3
     """How many of the latest checkpoints stay; the best by evaluation stays too."""
 
-    @property
-    def rollout_per_env(self) -> int:
-        return -(-self.rollout // self.num_envs)
-
 
 # Options that do nothing without the part they belong to; a row names the parts it has.
 PARTS: dict[str, tuple[str, ...]] = {
@@ -315,12 +311,18 @@ def to_json(c: Config) -> str:
 def from_json(text: str, source: str) -> Config:
     try:
         values = json.loads(text)
-        if not isinstance(values, dict):
-            raise ValueError("not a JSON object")
     except ValueError as error:
         raise LPOError(
             f"{source} is not a configuration ({error}); pass the config.json of a run."
         ) from error
+    return from_dict(values, source)
+
+
+def from_dict(values: Any, source: str) -> Config:
+    """A configuration from what JSON holds, with every name and type checked."""
+    if not isinstance(values, dict):
+        raise LPOError(f"{source} is not a configuration; pass the config.json of a run.")
+    values = dict(values)
     for name in ("hidden", "predictor_hidden"):
         if isinstance(values.get(name), list):
             values[name] = tuple(values[name])

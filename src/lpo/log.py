@@ -1,4 +1,4 @@
-"""The run directory: config.json, metrics.jsonl, timing.jsonl, tensorboard/, checkpoints/.
+"""The run directory: config, task, metrics.jsonl, timing.jsonl, tensorboard/, checkpoints/.
 
 Metrics are functions of the seed and go to ``metrics.jsonl``; seconds are not and go to
 ``timing.jsonl``, so that two runs can be compared byte by byte.
@@ -20,8 +20,8 @@ from lpo.errors import LPOError
 FILES = ("metrics.jsonl", "timing.jsonl")
 
 
-def create_directory(out: Path, config: configs.Config) -> Path:
-    """Make ``out`` a new run; an existing run is never written over."""
+def create_directory(out: Path, config: configs.Config, task: dict[str, Any]) -> Path:
+    """Make ``out`` a new run of ``task``; an existing run is never written over."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise LPOError(
             f"{out} exists and is not empty; pass another --out, "
@@ -29,6 +29,7 @@ def create_directory(out: Path, config: configs.Config) -> Path:
         )
     try:
         (out / "checkpoints").mkdir(parents=True, exist_ok=True)
+        write_atomically(out / "task.json", (json.dumps(task, indent=2) + "\n").encode())
         write_atomically(out / "config.json", configs.to_json(config).encode())
     except OSError as error:
         raise LPOError(
@@ -51,6 +52,22 @@ def open_directory(run: Path) -> configs.Config:
             "pass a directory that `lpo train` made."
         )
     return configs.read(run / "config.json")
+
+
+def task_line(task: dict[str, Any]) -> str:
+    """A task in one line: its id and, where it has one, its threshold with the preset's name."""
+    line = str(task.get("id"))
+    if task.get("threshold") is not None:
+        line += f" ({task['preset']}: {task['quantity']} > {task['threshold']:g})"
+    return line
+
+
+def read_task(run: Path) -> dict[str, Any]:
+    """What the environment said of itself when the run began."""
+    try:
+        return json.loads((run / "task.json").read_text())
+    except (OSError, ValueError) as error:
+        raise LPOError(f"{run} has no readable task.json ({error}); pass a whole run.") from error
 
 
 def read_metrics(run: Path, name: str = "metrics.jsonl") -> list[dict[str, Any]]:

@@ -6,13 +6,13 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from lpo.evaluate import success_rate
+from lpo.log import task_line
 from lpo.run import Callback, Run, stopping_on_signals
 
 
@@ -101,16 +101,6 @@ def report_result(run: Run) -> None:
         print(f"curve  {plot_runs((run.directory,), metric, run.directory / 'curve.png')}")
     finally:
         print(f"run    {run.directory}")
-
-
-def task_line(description: dict[str, Any]) -> str:
-    """One line about the task: id and threshold."""
-    line = str(description.get("id"))
-    if description.get("threshold") is not None:
-        line += (
-            f" ({description['preset']}: {description['quantity']} > {description['threshold']:g})"
-        )
-    return line
 
 
 def print_tables() -> None:

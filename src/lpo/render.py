@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import gymnasium
 import numpy as np
 
 from lpo import config
-from lpo.agent import Agent
-from lpo.envs import make_single
+from lpo.agent import Agent, load_agent_checkpoint
+from lpo.envs import find_spec, make_single
+from lpo.envs.specs import LOCOMOTION
 from lpo.errors import LPOError
 from lpo.run import threshold_options
 
@@ -36,6 +42,8 @@ def render_run(path: Path, out: Path, steps: int, seed: int, deterministic: bool
 
 def play(path: Path, steps: int, seed: int, deterministic: bool) -> tuple[list[np.ndarray], float]:
     """Frames of one episode, and frames per second."""
+    saved = config.from_dict(load_agent_checkpoint(path).record["config"], str(path))
+    prepare_gl(saved.env)
     agent = Agent.load(path)
     c, policy, rng = agent.config, agent.run.trainer.policy(), np.random.default_rng(seed)
     env = make_single(c.env, **threshold_options(c), env_kwargs=config.env_kwargs(c))
@@ -54,10 +62,26 @@ def play(path: Path, steps: int, seed: int, deterministic: bool) -> tuple[list[n
     return frames, fps
 
 
+def prepare_gl(env_id: str) -> None:
+    """Choose EGL where MuJoCo draws and the user chose nothing; it looks when it is imported."""
+    spec = find_spec(env_id)
+    if spec.id in LOCOMOTION or "mujoco" in str(spec.entry_point):
+        os.environ.setdefault("MUJOCO_GL", "egl")
+        with clear_gl_errors():
+            import mujoco  # noqa: F401
+
+
 def frame(env: gymnasium.Env) -> np.ndarray:
-    try:
+    with clear_gl_errors():
         return np.asarray(env.render())
-    except Exception as error:  # GL libraries fail in ways of their own
+
+
+@contextmanager
+def clear_gl_errors() -> Iterator[None]:
+    """GL libraries fail in ways of their own; the user needs to know what to install."""
+    try:
+        yield
+    except Exception as error:
         why = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise LPOError(NO_GL.format(error=why)) from error
 
@@ -68,14 +92,13 @@ def write_video(out: Path, frames: list[np.ndarray], fps: float) -> None:
     if out.suffix == ".gif":
         imageio.mimsave(out, frames[:: max(1, round(fps / 25))], duration=0.04, loop=0)  # pyright: ignore
         return
-    try:
-        import imageio_ffmpeg  # noqa: F401
-    except ImportError as error:
+    if importlib.util.find_spec("imageio_ffmpeg") is None:
         raise LPOError(
             "An .mp4 needs ffmpeg; run `pip install 'lpo-rl[video]'`, or name the file .gif."
-        ) from error
+        )
     size = [s - s % 2 for s in frames[0].shape[:2]]  # H.264 wants even sides
-    with imageio.get_writer(out, fps=fps, macro_block_size=1) as writer:
+    with warnings.catch_warnings(), imageio.get_writer(out, fps=fps, macro_block_size=1) as writer:
+        warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)  # ffmpeg execs at once
         for frame in frames:
             writer.append_data(  # pyright: ignore[reportAttributeAccessIssue]
                 frame[: size[0], : size[1]]

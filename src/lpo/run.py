@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import dataclasses
 import signal
 import threading
 from collections.abc import Callable
@@ -102,7 +102,7 @@ class Run:
             "until": self.until,
             "best": self.best,
             "env": self.trainer.env.description,
-            "config": json.loads(config.to_json(self.trainer.config)),
+            "config": dataclasses.asdict(self.trainer.config),
             **more,
         }
 
@@ -135,7 +135,10 @@ class Run:
                 f"`lpo resume {self.directory}`: the last checkpoint is intact."
             ) from error
 
-    def close(self) -> None:
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *error: object) -> None:
         self.log.close()
         self.trainer.env.close()
         if self.trainer.eval_env:
@@ -166,7 +169,7 @@ def count_of(env: Any) -> dict[str, int]:
 def start(c: Config, out: Path) -> Run:
     """A new run in the new directory ``out``."""
     trainer = make_trainer(c)
-    directory = create_directory(out, trainer.config)
+    directory = create_directory(out, trainer.config, trainer.env.description)
     return Run(trainer, RunLog(directory), directory)
 
 
@@ -176,6 +179,8 @@ def resume(directory: Path, steps: int | None = None) -> tuple[Run, list[str]]:
     saved, problems = checkpoint.load_latest(directory / "checkpoints")
     trainer = make_trainer(c)
     trainer.restore(saved.arrays)
+    if not trainer.env.resumable:
+        problems.append(f"{c.env} cannot return to a saved state, so new episodes begin here.")
     trainer.seconds = dict(saved.record["seconds"])
     run = Run(trainer, RunLog(directory, saved.record["logs"], trainer.env_steps), directory)
     run.until = steps or saved.record["until"]

@@ -30,7 +30,7 @@ from lpo.types import BatchEnv, Rollout
 STREAMS = ("ext", "int")
 OBS_CLIP = 10.0
 # one random stream per component: adding one leaves the others alone
-NETS, BONUS_INIT, PPO_ORDER, BONUS_ORDER, ACT, ENV, EVAL, SWITCH, START, ROLL_IN = range(10)
+NETS, BONUS_INIT, PPO_ORDER, BONUS_ORDER, ACT, EVAL, SWITCH, START, ROLL_IN = range(9)
 
 
 class TrainState(NamedTuple):
@@ -345,23 +345,26 @@ class Trainer:
         """Everything that decides the rest of the run, as named arrays."""
         tree = self.tree()
         groups = {"episodes": self.episodes.get_state()}
-        if self.env.resumable:  # else a resumed run begins new episodes, and says so
+        if self.env.resumable:
             groups["env"] = self.env.get_state()
         named = {f"{g}/{k}": np.asarray(v) for g, s in groups.items() for k, v in s.items()}
         steps = np.array(self.env_steps, np.int64)
         return checkpoint.flatten("train", tree) | named | {"env_steps": steps}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """Return to ``arrays``; what follows is bit-equal to what followed them."""
+        """Return to ``arrays``; what follows is bit-equal to what followed them.
+
+        Where the environments cannot return (``resumable`` is False), new episodes begin.
+        """
         tree = checkpoint.unflatten("train", self.tree(), arrays)
         self.state, self.switch_state = tree["state"], tree["switch"]
         self.start_state = jax.tree.map(np.asarray, tree["start"])
-        self.obs = np.asarray(tree["obs"])
+        self.env_steps = int(arrays["env_steps"])
 
         def group(name: str) -> dict[str, np.ndarray]:
             return {k.split("/", 1)[1]: v for k, v in arrays.items() if k.startswith(f"{name}/")}
 
-        self.env_steps = int(arrays["env_steps"])
-        self.episodes.set_state(group("episodes"))
-        if group("env"):
+        if group("env"):  # else the environments have just begun new episodes
             self.env.set_state(group("env"))
+            self.episodes.set_state(group("episodes"))
+            self.obs = np.asarray(tree["obs"])

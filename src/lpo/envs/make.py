@@ -99,7 +99,8 @@ def make_single(
             "made with render_mode='rgb_array'."
         )
     if isinstance(env, str | EnvSpec):
-        kwargs = {**(env_kwargs or {}), "render_mode": "rgb_array"}
+        follow = {"camera_name": "track"} if _bare_id(env) in LOCOMOTION else {}
+        kwargs = {**follow, **(env_kwargs or {}), "render_mode": "rgb_array"}
         return FlatEnv(_from_spec(env, preset, threshold, kwargs))
     _refuse_options(env, preset, threshold, env_kwargs)
     made = env if isinstance(env, gymnasium.Env) else _from_factory(env)

@@ -9,6 +9,7 @@ unknown id with the closest names there are.
 from __future__ import annotations
 
 import difflib
+import importlib
 from typing import Any
 
 import gymnasium
@@ -41,11 +42,22 @@ def describe() -> list[dict[str, Any]]:
 
 
 def find_spec(env_id: str) -> EnvSpec:
-    """Gymnasium's specification of ``env_id``, or an error that lists the closest ids."""
+    """Gymnasium's specification of ``env_id``, or an error that lists the closest ids.
+
+    In ``package:Name-v0`` the package is imported first, as `gymnasium.make` does.
+    """
     register_envs()
+    package, _, name = env_id.rpartition(":")
     try:
-        return gymnasium.spec(env_id)
-    except (gymnasium.error.Error, ImportError, ValueError) as error:
+        if package:
+            importlib.import_module(package)
+        return gymnasium.spec(name)
+    except ImportError as error:
+        raise LPOError(
+            f"The package {package!r} of {env_id!r} cannot be imported ({error}); install it, or "
+            "add its folder to PYTHONPATH."
+        ) from error
+    except (gymnasium.error.Error, ValueError) as error:
         close = difflib.get_close_matches(env_id, sorted(gymnasium.registry), n=4, cutoff=0.5)
         remedy = f"the closest are {', '.join(close)}" if close else "`lpo list` shows ours"
         raise LPOError(

@@ -11,7 +11,7 @@ import numpy as np
 
 from lpo.config import Config
 from lpo.errors import LPOError
-from lpo.log import open_directory, read_metrics
+from lpo.log import open_directory, read_metrics, read_task, task_line
 
 COLORS = {"lpo": "#c1272d", "eniac": "#0000a7", "rnd": "#008176", "ppo": "#6b6b6b"}
 
@@ -31,10 +31,6 @@ def load_curve(run: Path, metric: str) -> tuple[Config, Curve]:
     return c, Curve(
         np.array([row["env_steps"] for row in rows]), np.array([row[metric] for row in rows])
     )
-
-
-def task_label(c: Config) -> str:
-    return c.env if c.threshold is None else f"{c.env} ({c.threshold})"
 
 
 def on_grid(curves: list[Curve]) -> tuple[np.ndarray, np.ndarray]:
@@ -58,7 +54,7 @@ def plot_runs(runs: Sequence[Path], metric: str, out: Path) -> Path:
     panels: dict[str, dict[str, list[Curve]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
         c, curve = load_curve(run, metric)
-        panels[task_label(c)][c.algo].append(curve)
+        panels[task_line(read_task(run))][c.algo].append(curve)
     figure, axes = plt.subplots(
         1, len(panels), figsize=(1 + 5 * len(panels), 3.8), squeeze=False, layout="constrained"
     )

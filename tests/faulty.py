@@ -1,0 +1,46 @@
+"""Environments that go wrong, registered when imported: `lpo train --env faulty:Raises-v0`."""
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+
+class Faulty(gymnasium.Env):
+    """Sound for ``after`` steps in all, then wrong in the way ``fault`` names."""
+
+    observation_space = spaces.Box(-1.0, 1.0, (3,), np.float32)
+    action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    def __init__(self, fault: str, after: int = 100, render_mode=None):
+        self.fault, self.after, self.count, self.t = fault, after, 0, 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self.np_random.uniform(-1, 1, 3).astype(np.float32), {}
+
+    def step(self, action):
+        self.count += 1
+        self.t += 1
+        obs, reward = self.np_random.uniform(-1, 1, 3).astype(np.float32), 0.0
+        if self.count > self.after:
+            if self.fault == "raise":
+                raise RuntimeError("the motor is on fire")
+            obs = {"nan": obs * np.nan, "shape": obs[:2]}.get(self.fault, obs)
+            reward = float("inf") if self.fault == "reward" else reward
+        return obs, reward, False, self.t == 20, {}
+
+
+class Pixels(Faulty):
+    observation_space = spaces.Box(0, 255, (8, 8, 3), np.uint8)
+
+
+class Words(Faulty):
+    action_space = spaces.Text(4)  # pyright: ignore
+
+
+for name, fault in (("Raises", "raise"), ("NaN", "nan"), ("Shape", "shape"), ("Reward", "reward")):
+    gymnasium.register(f"{name}-v0", entry_point=Faulty, kwargs={"fault": fault})
+gymnasium.register("Pixels-v0", entry_point=Pixels, kwargs={"fault": "none"})
+gymnasium.register("Words-v0", entry_point=Words, kwargs={"fault": "none"})
+gymnasium.register("Sound-v0", entry_point=Faulty, kwargs={"fault": "none"})

@@ -1,0 +1,53 @@
+"""Imports point one way: a room may use those above it in the list, never those below."""
+
+import ast
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[1] / "src" / "lpo"
+ROOMS = [
+    "errors", "types", "config", "envs", "nets", "distributions", "normalize", "minibatch",
+    "features", "start", "rollout", "bonus", "switch", "advantage", "ppo", "algorithms",
+    "checkpoint", "log", "evaluate", "train", "run", "report", "agent", "render", "progress", "cli",
+]  # fmt: skip
+
+
+def imported(path: Path) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("lpo"):
+            parts = node.module.split(".")
+            names |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
+        elif isinstance(node, ast.Import):
+            names |= {a.name.split(".")[1] for a in node.names if a.name.startswith("lpo.")}
+    return names & set(ROOMS)
+
+
+def test_imports_point_one_way():
+    wrong = []
+    for path in SOURCE.rglob("*.py"):
+        room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+        if room in ROOMS:
+            later = ROOMS[ROOMS.index(room) + 1 :]
+            wrong += [f"{path.name} imports {name}" for name in imported(path) & set(later)]
+    assert wrong == []
+
+
+def test_every_room_is_in_the_list():
+    rooms = {p.relative_to(SOURCE).parts[0].removesuffix(".py") for p in SOURCE.rglob("*.py")}
+    assert rooms - set(ROOMS) <= {"__init__", "theory"}
+
+
+def test_nothing_unpickles():
+    for path in SOURCE.rglob("*.py"):
+        assert "pickle" not in imported_modules(path), path
+
+
+def imported_modules(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text())
+    plain = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
+    return plain | {n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module}
+
+
+def test_reports_read_directories_only():
+    for path in (SOURCE / "report").rglob("*.py"):
+        assert not imported(path) & {"train", "run", "agent", "ppo", "nets"}, path

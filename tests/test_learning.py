@@ -1,0 +1,30 @@
+"""Agents trained for real must reach a stated score; seeds and scores were fixed beforehand."""
+
+import pytest
+
+from lpo import ENIAC, LPO, PPO, RND
+
+
+@pytest.mark.learning
+def test_lpo_learns_sparse_hopper():
+    """Reward on at least half of the 1000 steps of an evaluation episode, within 200k steps."""
+    agent = LPO("lpo/SparseHopper-v0", seed=0).learn(200_000)
+    success = [row["eval/success"] for row in agent.metrics if "eval/success" in row]
+    assert success[0] < 0.2  # a fresh policy does not have it
+    assert success[-1] >= 0.5
+
+
+@pytest.mark.learning
+@pytest.mark.parametrize("algorithm", [PPO, RND, ENIAC])
+def test_peers_learn_sparse_hopper(algorithm):
+    agent = algorithm("lpo/SparseHopper-v0", seed=0).learn(200_000)
+    assert max(row.get("eval/success", 0) for row in agent.metrics) >= 0.5
+
+
+@pytest.mark.learning
+def test_lpo_balances_a_pole():
+    """A discrete task with dense reward, to a return of 400 of 500."""
+    agent = LPO("CartPole-v1", rollout=1024, learning_rate=1e-3, batch_size=64, seed=0).learn(
+        60_000
+    )
+    assert max(row.get("eval/return", 0) for row in agent.metrics) >= 400
