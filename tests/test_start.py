@@ -11,7 +11,7 @@ from lpo import distributions
 from lpo.distributions import ActionSpec
 from lpo.errors import LPOError
 from lpo.run import make_trainer
-from lpo.start.cover import draw_plan, logdet_game
+from lpo.start.cover import Lengths, draw_plan, logdet_game
 from lpo.types import Step
 
 RNG = np.random.default_rng
@@ -20,15 +20,24 @@ RNG = np.random.default_rng
 def test_the_geometric_length_is_the_d_samplers():
     """P(τ) = γ^(τ−1)(1−γ) and τ − 1 steps of roll-in: P(0) = ¼, P(1) = 3/16, mean γ/(1−γ) = 3."""
     rng = RNG(0)
-    steps = np.array([draw_plan(rng, np.ones(2), 0.75, 10_000, 0.0).steps for _ in range(8000)])
+    steps = np.array([Lengths(1.0, 0.75, 10_000).draw(rng) for _ in range(8000)])
     assert (steps == 0).mean() == pytest.approx(0.25, abs=0.02)
     assert (steps == 1).mean() == pytest.approx(3 / 16, abs=0.02)
     assert steps.mean() == pytest.approx(3.0, abs=0.2)
 
 
+def test_a_geometric_length_stays_within_the_episode():
+    """γ = ½ below 3 steps: 1, ½, ¼ over their sum 7/4; half the episodes have none."""
+    rng = RNG(0)
+    steps = [Lengths(0.5, 0.5, 3).draw(rng) for _ in range(8000)]
+    share = np.bincount(steps, minlength=3) / 8000
+    np.testing.assert_allclose(share, [0.5 + 0.5 * 4 / 7, 0.5 * 2 / 7, 0.5 / 7], atol=0.02)
+
+
 def test_the_uniform_length_members_and_first_actions():
     rng = RNG(0)
-    plans = [draw_plan(rng, np.array([0.25, 0.75, 0.0]), None, 5, 0.3) for _ in range(8000)]
+    law = Lengths(1.0, 1.0, 5)
+    plans = [draw_plan(rng, np.array([0.25, 0.75, 0.0]), law, 0.3) for _ in range(8000)]
     steps = np.bincount([p.steps for p in plans], minlength=5) / 8000
     np.testing.assert_allclose(steps, 0.2, atol=0.02)
     members = np.bincount([p.member for p in plans], minlength=3) / 8000
@@ -37,7 +46,7 @@ def test_the_uniform_length_members_and_first_actions():
 
 
 def test_an_empty_cover_rolls_nobody_in():
-    assert draw_plan(RNG(0), np.zeros(4), 0.99, 1000, 0.0) == (0, 0, False)
+    assert draw_plan(RNG(0), np.zeros(4), Lengths(1.0, 0.99, 1000), 0.0) == (0, 0, False)
 
 
 def test_the_game_by_hand():
@@ -152,5 +161,5 @@ def test_uniform_actions_cover_their_space():
 def test_a_cover_refuses_what_cannot_be(tiny, countdown):
     with pytest.raises(LPOError, match="--rollin-horizon"):
         make_trainer(cover_config(tiny, rollin_length="uniform"), lambda: countdown(6))
-    with pytest.raises(LPOError, match="never ends"):
+    with pytest.raises(LPOError, match="--gamma-ext 1"):
         make_trainer(cover_config(tiny, gamma_ext=1.0), lambda: countdown(6))

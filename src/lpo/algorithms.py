@@ -20,7 +20,7 @@ from lpo.config import PARTS, Config
 from lpo.distributions import Distribution
 from lpo.errors import LPOError
 from lpo.normalize import normalize
-from lpo.start import Start, cover, reset
+from lpo.start import Lengths, Start, cover, reset
 from lpo.switch import Look, Switch, every, growth, growth_iterations, sensitivity
 
 COVER_FEATURES = 64  # of the log-det game; each member of the cover stores their covariance
@@ -174,15 +174,11 @@ def _sensitivity(c: Config, problem: Problem, row: Algorithm) -> Switch:
 def _cover(c: Config, problem: Problem, row: Algorithm) -> Start:
     reader = _reader(c, problem, "sa")
     horizon = c.rollin_horizon or problem.horizon
-    if horizon is None and c.rollin_length == "uniform":
+    gamma = c.gamma_ext if c.rollin_length == "geometric" else 1.0
+    if horizon is None and gamma == 1:
         raise LPOError(
-            "A uniform roll-in needs a longest episode and the environment has no time limit; "
-            "pass --rollin-horizon, or --rollin-length geometric."
-        )
-    if c.gamma_ext == 1 and c.rollin_length == "geometric":
-        raise LPOError(
-            "A geometric roll-in with --gamma-ext 1 never ends; lower it, "
-            "or use --rollin-length uniform."
+            "A uniform roll-in (or a geometric one with --gamma-ext 1) needs a longest episode and "
+            "the environment has no time limit; pass --rollin-horizon."
         )
     if c.first_uniform > 0:
         problem.dist.uniform(np.random.default_rng(0), 1)  # refuses a space without bounds
@@ -191,8 +187,7 @@ def _cover(c: Config, problem: Problem, row: Algorithm) -> Start:
         reader,
         capacity=c.cover_size,
         weighting=c.cover_weights,
-        gamma=c.gamma_ext if c.rollin_length == "geometric" else None,
-        horizon=horizon or 2**31 - 1,
+        lengths=Lengths(c.rollin_share, gamma, horizon or 2**31 - 1),
         epsilon=c.first_uniform,
     )
 

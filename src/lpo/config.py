@@ -67,6 +67,8 @@ class Config:
     """Past policies kept for roll-ins (of more, a uniform sample)."""
     cover_weights: Literal["uniform", "logdet"] = "uniform"
     """Mixture of the past policies: even, or by PC-PG's log-det game."""
+    rollin_share: float = 0.5
+    """Share of the episodes that begin with a roll-in (the others begin at the reset)."""
     rollin_length: Literal["geometric", "uniform"] = "geometric"
     """Steps of a roll-in: geometric with --gamma-ext (the paper's d-sampler), or uniform."""
     rollin_horizon: int | None = None
@@ -160,7 +162,14 @@ PARTS: dict[str, tuple[str, ...]] = {
     "elliptic width": ("bonus_epsilon",),
     "growth": ("growth_iterations",),
     "sensitivity": ("switch_tau", "switch_largest", "switch_memory", "switch_factor"),
-    "cover": ("cover_size", "cover_weights", "rollin_length", "rollin_horizon", "first_uniform"),
+    "cover": (
+        "cover_size",
+        "cover_weights",
+        "rollin_share",
+        "rollin_length",
+        "rollin_horizon",
+        "first_uniform",
+    ),
     "features": ("features", "num_features", "feature_bandwidth"),
 }
 
@@ -181,7 +190,7 @@ _NOT_NEGATIVE = (
     "predictor_passes",
     "switch_memory",
 )
-_UNIT = ("gamma_ext", "gamma_int", "gae_lambda", "first_uniform")
+_UNIT = ("gamma_ext", "gamma_int", "gae_lambda", "first_uniform", "rollin_share")
 
 
 def validate(c: Config) -> Config:

@@ -55,19 +55,36 @@ class Plan(NamedTuple):
     uniform: bool
 
 
-def draw_plan(
-    rng: np.random.Generator, weights: np.ndarray, gamma: float | None, horizon: int, epsilon: float
-) -> Plan:
-    """j ~ weights; roll-in of τ − 1 steps, P(τ) = γ^(τ−1)(1 − γ), or uniform in 0 … horizon − 1.
+class Lengths(NamedTuple):
+    """The law of a roll-in: with ``share`` of the episodes, and for how long."""
 
-    ``gamma`` None means uniform. Before the cover has members nobody rolls in.
-    """
+    share: float
+    gamma: float  # P(τ − 1 = k) ∝ γ^k; 1: uniform
+    horizon: int  # for k = 0 … horizon − 1
+
+    def draw(self, rng: np.random.Generator) -> int:
+        """The d-sampler's geometric law (Alg. 6) given that the episode lasts that long.
+
+        In the paper an ended episode goes on in an absorbing state, where nothing is to be learned.
+        """
+        if rng.random() >= self.share:
+            return 0
+        if self.gamma == 1:
+            return int(rng.integers(self.horizon))
+        within = -np.expm1(self.horizon * np.log(self.gamma)) if self.gamma else 1.0
+        k = np.log1p(-within * rng.random()) / np.log(self.gamma) if self.gamma else 0.0
+        return min(int(k), self.horizon - 1)
+
+
+def draw_plan(
+    rng: np.random.Generator, weights: np.ndarray, lengths: Lengths, epsilon: float
+) -> Plan:
+    """j ~ weights and a length; before the cover has members nobody rolls in."""
     uniform = bool(rng.random() < epsilon)
     if weights.sum() == 0:
         return Plan(0, 0, uniform)
     member = int(rng.choice(len(weights), p=weights / weights.sum(dtype=np.float64)))
-    steps = rng.integers(horizon) if gamma is None else rng.geometric(1 - gamma) - 1
-    return Plan(member, int(min(steps, horizon - 1)), uniform)
+    return Plan(member, lengths.draw(rng), uniform)
 
 
 def logdet_game(covariance: np.ndarray, weights: np.ndarray, ridge: float = 1e-3) -> np.ndarray:
@@ -133,17 +150,17 @@ def cover(
     *,
     capacity: int,
     weighting: str,
-    gamma: float | None,
-    horizon: int,
+    lengths: Lengths,
     epsilon: float,
 ) -> Start:
-    """``weighting``: "uniform" or "logdet"; ``gamma`` of the roll-in length (None: uniform below
-    ``horizon``); ``epsilon``: chance of a uniform first action. Of more policies than
-    ``capacity`` a uniform sample stays (reservoir)."""
+    """``weighting``: "uniform" or "logdet"; ``epsilon``: chance of a uniform first action.
+
+    Of more policies than ``capacity`` a uniform sample stays (reservoir).
+    """
     size = features.size if weighting == "logdet" else 0
 
     def draw(rng: np.random.Generator, weights: np.ndarray) -> Plan:
-        return draw_plan(rng, weights, gamma, horizon, epsilon)
+        return draw_plan(rng, weights, lengths, epsilon)
 
     def init(key: jax.Array, num_envs: int, params: ActorCritic, moments: Moments) -> CoverState:
         member = Member(params.policy, params.log_std, moments.mean, moments.var)
