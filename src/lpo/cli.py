@@ -6,7 +6,7 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -52,6 +52,8 @@ class EvalOptions:
     """Number of episodes."""
     seed: int = 1_000_003
     """Seed of the episodes."""
+    checkpoint: Literal["best", "last"] = "best"
+    """Policy to take from a run directory: the best by evaluation, or the last."""
     stochastic: bool = False
     """Sample actions instead of taking the mode."""
 
@@ -68,6 +70,8 @@ class RenderOptions:
     """Longest clip in environment steps."""
     seed: int = 0
     """Seed of the episode."""
+    checkpoint: Literal["best", "last"] = "best"
+    """Policy to take from a run directory: the best by evaluation, or the last."""
     stochastic: bool = False
     """Sample actions instead of taking the mode."""
 
@@ -112,6 +116,8 @@ def parse(kind: Any, command: str, arguments: list[str], default: Any = None) ->
 
 def train(arguments: list[str]) -> None:
     file, name = option(arguments, "config"), option(arguments, "preset") or "paper"
+    if file and option(arguments, "preset"):
+        raise LPOError("--config and --preset were both given; leave one of them out.")
     env = option(arguments, "env") or config.DEFAULT_ENV
     base = config.read(Path(file)) if file else config.preset(name, env)
     options = parse(TrainOptions, "train", arguments, TrainOptions(base, preset=name))
@@ -155,7 +161,7 @@ def evaluate(arguments: list[str]) -> None:
 
     if options.episodes < 1:
         raise LPOError(f"--episodes is {options.episodes}; pass 1 or more.")
-    agent = Agent.load(options.run)
+    agent = Agent.load(options.run, which=options.checkpoint)
     env = make_envs(agent.config, options.episodes)
     trainer = agent.run.trainer
     episodes = run_episodes(
@@ -177,7 +183,10 @@ def render(arguments: list[str]) -> None:
 
     default = options.run / "policy.mp4" if options.run.is_dir() else Path("policy.mp4")
     out = options.out or default
-    print(render_run(options.run, out, options.steps, options.seed, not options.stochastic))
+    deterministic = not options.stochastic
+    print(
+        render_run(options.run, out, options.steps, options.seed, deterministic, options.checkpoint)
+    )
 
 
 def plot(arguments: list[str]) -> None:
