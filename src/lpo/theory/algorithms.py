@@ -21,7 +21,7 @@ from lpo.theory.trace import Trace
 
 CHOICES = {
     "critic": ("sampled", "exact"),
-    "estimator": ("every", "sum", "last", "alg5"),
+    "estimator": ("robust", "every", "sum", "last", "alg5"),
     "reuse": ("ess", "kappa"),
     "roll_in": ("rollout", "law"),
     "known": ("state", "pair"),
@@ -34,7 +34,7 @@ class Options:
     """Readings of the paper and variance reduction; the defaults are the ones we recommend."""
 
     critic: str = "sampled"  # "exact": Q by linear solves, projected onto F under ρ_cov
-    estimator: str = "every"  # "sum", "last" (App. E), "alg5": the returns of Alg. 5
+    estimator: str = "robust"  # "every", "sum", "last" (App. E), "alg5" (Alg. 5 line 6)
     reuse: str = "ess"  # "kappa": Alg. 3 line 5 as written
     roll_in: str = "rollout"  # "law": heads drawn from the exact ρ_cov; same law, no walking
     known: str = "state"  # "pair": Alg. 1's bonus line instead of eq. (E5)
@@ -61,13 +61,14 @@ def lpo(
     c, began = constants, time.perf_counter()
     laws = options.roll_in == "law" or options.critic == "exact"
     cover, sensed, trace = Cover(mdp, laws), F.empty(), Trace(mdp)
+    guess = np.zeros(mdp.num_pairs)  # the critic of the last update's π_0, for estimator="robust"
     nearest = _rounding(F, c) if options.rounding else None
     cover.append(uniform(mdp))  # line 3; cover = π^{0:n−1}, line 5
     trace.policy(uniform(mdp), steps=0)
     n = 1  # at n = 1 Ẑ is empty and there is no sample yet, so line 6 is skipped
     while n <= c.N and time.perf_counter() - began < seconds:
         known, bonus = bonus_function(F, sensed, c, mdp, options.known)  # lines 8-10
-        stack, steps, inner = policy_update(mdp, F, cover, bonus, known, c, rng, options)
+        stack, steps, inner = policy_update(mdp, F, cover, bonus, known, c, rng, options, guess)
         trace.policy(stack, steps, inner=inner)  # lines 11-12
         cover.append(stack, repeats=0)
         more, steps = _sample_until_switch(mdp, F, sensed, cover, c, n, rng, options, nearest)
@@ -144,11 +145,13 @@ def policy_update(
     c: Constants,
     rng: np.random.Generator,
     options: Options = Options(),  # noqa: B008
+    guess: np.ndarray | None = None,
 ) -> tuple[np.ndarray, int, int]:
     """Algorithm 3, Policy Update: (mixture π_0..π_{K−1}, steps taken, inner iterations).
 
     With no known state the update is a no-op, and π_0 comes back at once. States whose actions
     are all alike (terminal) stay uniform, which keeps their importance ratios at exactly one.
+    `guess` holds f for π_0 from the last update and is overwritten by this one's.
     """
     logits = first_policy(known)  # lines 2-3
     update = known.all(axis=1) & ~mdp.terminal
@@ -156,17 +159,21 @@ def policy_update(
         return softmax(logits)[None], 0, 0
     known_states = known.all(axis=1)
     members, steps, data, behaviour, base = [], 0, None, None, 0
+    f = np.zeros(mdp.num_pairs) if guess is None else guess.copy()
     for k in range(c.K):  # line 4, from k = 0 so that the first dataset exists
         pi = softmax(logits)
         members.append(pi)
         if options.critic == "exact":
-            q = exact_critic(mdp, F, cover, pi, bonus, known_states)
+            f = exact_critic(mdp, F, cover, pi, bonus)
         else:
             if data is None or _stale(data, pi, behaviour, k - base, c, options):  # line 5
                 base, behaviour = k, pi
                 data, cost = behaviour_policy_sampling(mdp, pi, cover, c.M, rng, options.roll_in)
                 steps += cost
-            q = policy_evaluation_oracle(mdp, F, pi, data, behaviour, bonus, known_states, c, options)
+            f = policy_evaluation_oracle(mdp, F, pi, data, behaviour, bonus, c, options, f)
+        if k == 0 and guess is not None:
+            guess[:] = f
+        q = half_bonus(f, bonus, known_states)  # Alg. 5 line 10
         logits[update] += c.eta * q.reshape(logits.shape)[update]  # lines 10-11
         logits[update] -= logits[update].max(axis=1, keepdims=True)
     return np.stack(members), steps, c.K  # line 13
@@ -189,28 +196,49 @@ def policy_evaluation_oracle(
     data: Trajectories,
     behaviour: np.ndarray,
     bonus: np.ndarray,
-    known_states: np.ndarray,
     c: Constants,
     options: Options = Options(),  # noqa: B008
+    guess: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Algorithm 5, Policy Evaluation Oracle: Q̂ over pairs from importance-weighted returns."""
+    """Algorithm 5, Policy Evaluation Oracle: f̂ ≈ Q_b^π − b from importance-weighted returns.
+
+    Line 10, which needs 𝒦, is `half_bonus`. `guess` is an earlier f̂, for estimator="robust".
+    """
     ratio = importance_ratio(pi, behaviour, c, options)
-    counts, means = return_targets(mdp, data, ratio, bonus, options.estimator)  # lines 2-8
-    f = F.fit(counts, means)  # line 9
-    half = np.repeat(known_states, mdp.num_actions)
-    return f + np.where(half, 0.5, 1.0) * bonus  # line 10
+    if guess is None:
+        guess = np.zeros(mdp.num_pairs)
+    counts, means = return_targets(mdp, data, pi, ratio, bonus, options.estimator, guess)
+    return F.fit(counts, means)  # line 9
+
+
+def half_bonus(f: np.ndarray, bonus: np.ndarray, known_states: np.ndarray) -> np.ndarray:
+    """Alg. 5 line 10: Q̂ = f̂ + ½b on known states, f̂ + b otherwise."""
+    known = np.repeat(known_states, len(f) // len(known_states))
+    return f + np.where(known, 0.5, 1.0) * bonus
 
 
 def return_targets(
-    mdp: MDP, data: Trajectories, ratio: np.ndarray, bonus: np.ndarray, estimator: str
+    mdp: MDP,
+    data: Trajectories,
+    pi: np.ndarray,
+    ratio: np.ndarray,
+    bonus: np.ndarray,
+    estimator: str,
+    guess: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(samples, mean target) per head pair; targets estimate Q_b^π − b without bias."""
-    P = mdp.num_pairs
-    if estimator == "every":
-        sums, counts, _ = every_visit(*data, ratio, mdp.r, bonus, P)
+    """Alg. 5 lines 2-8: (samples, mean target) per pair; targets estimate Q_b^π − b.
+
+    All forms are unbiased when `guess` was fixed before the data came. When a dataset is reused,
+    "robust" gets the f̂ fitted to it one iteration earlier: consistent, no longer exactly unbiased.
+    """
+    P, S = mdp.num_pairs, mdp.num_states
+    if estimator in ("every", "robust"):
+        q = guess + bonus if estimator == "robust" else np.zeros(P)
+        v = (pi * q.reshape(S, -1)).sum(axis=1)
+        sums, counts = every_visit(*data, ratio, mdp.r, bonus, q, v, mdp.gamma)
     else:
         form = {"sum": 0, "last": 1, "alg5": 2}[estimator]
-        G, _ = returns(*data, ratio, mdp.r, bonus, form)
+        G, _ = returns(data.pairs, data.offsets, ratio, mdp.r, bonus, form)
         heads = data.pairs[data.offsets[:-1]]
         if form:
             G = G / (1.0 - mdp.gamma)
@@ -225,8 +253,7 @@ def importance_ratio(
     pi: np.ndarray, behaviour: np.ndarray, c: Constants, options: Options
 ) -> np.ndarray:
     """π/π̲ per pair (1 where both are 0); with reuse="ess" its logarithm is bounded."""
-    safe = np.where(behaviour > 0, behaviour, 1.0)
-    ratio = np.where(behaviour > 0, pi / safe, 1.0)
+    ratio = np.where(behaviour > 0, pi / np.maximum(behaviour, 1e-30), 1.0)
     if options.reuse == "ess":
         ratio = np.clip(ratio, np.exp(-c.max_log_ratio), np.exp(c.max_log_ratio))
     return ratio.ravel()
@@ -238,24 +265,17 @@ def _stale(data, pi, behaviour, age, c, options) -> bool:
         return age > c.kappa
     ratio = importance_ratio(pi, behaviour, c.with_(max_log_ratio=np.inf), options)
     zeros = np.zeros(len(ratio))
-    _, weight = returns(*data, ratio, zeros, zeros, 1)
+    _, weight = returns(data.pairs, data.offsets, ratio, zeros, zeros, 1)
     total = float(weight.sum())
     return total**2 < c.min_ess * len(weight) * float(weight @ weight)
 
 
 def exact_critic(
-    mdp: MDP,
-    F: FunctionClass,
-    cover: Cover,
-    pi: np.ndarray,
-    bonus: np.ndarray,
-    known_states: np.ndarray,
+    mdp: MDP, F: FunctionClass, cover: Cover, pi: np.ndarray, bonus: np.ndarray
 ) -> np.ndarray:
-    """Algorithm 5 with M = ∞: f* = argmin_F L(f; ρ_cov, Q_b^π − b) (Def. B.4), then line 10."""
+    """Algorithm 5 with M = ∞: f* = argmin_F L(f; ρ_cov, Q_b^π − b) (Def. B.4)."""
     v = value(mdp, pi, bonus)
-    f = F.fit(cover.law(), q_from_v(mdp, v))  # Q_b − b = r + γ P V_b
-    half = np.repeat(known_states, mdp.num_actions)
-    return f + np.where(half, 0.5, 1.0) * bonus
+    return F.fit(cover.law(), q_from_v(mdp, v))  # Q_b − b = r + γ P V_b
 
 
 def d_sampler(

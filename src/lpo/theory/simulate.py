@@ -29,10 +29,14 @@ class Tables(NamedTuple):
 
 
 class Trajectories(NamedTuple):
-    """Pairs of all trajectories end to end; trajectory i is pairs[offsets[i]:offsets[i+1]]."""
+    """Pairs of all trajectories end to end; trajectory i is pairs[offsets[i]:offsets[i+1]].
+
+    `tails[i]` is the state that trajectory i's last pair led to, which the environment shows anyway.
+    """
 
     pairs: np.ndarray
     offsets: np.ndarray
+    tails: np.ndarray
 
 
 @lru_cache(maxsize=64)
@@ -127,6 +131,7 @@ def _roll_out(cut, choice, terminal, cdf, heads, lengths, seed):
     for i in range(n):
         offsets[i + 1] = offsets[i] + lengths[i]
     pairs = np.empty(offsets[n], np.int32)
+    tails = np.empty(n, np.int32)
     steps = 0
     rng = np.uint64(seed)
     for i in range(n):
@@ -141,7 +146,9 @@ def _roll_out(cut, choice, terminal, cdf, heads, lengths, seed):
             at += 1
             pairs[at] = z
             steps += not terminal[s]
-    return pairs, offsets, steps
+        rng, u = _next(rng)
+        tails[i] = _move(cut, choice, z, u)
+    return pairs, offsets, tails, steps
 
 
 def action_cdf(pi: np.ndarray) -> np.ndarray:
@@ -171,8 +178,8 @@ def roll_out(
     mdp: MDP, cdf: np.ndarray, heads: np.ndarray, lengths: np.ndarray, rng: np.random.Generator
 ) -> tuple[Trajectories, int]:
     """(trajectories from the head pairs, environment steps taken after the heads)."""
-    pairs, offsets, steps = _roll_out(*tables(mdp), cdf, heads, lengths, _seed(rng))
-    return Trajectories(pairs, offsets), steps
+    pairs, offsets, tails, steps = _roll_out(*tables(mdp), cdf, heads, lengths, _seed(rng))
+    return Trajectories(pairs, offsets, tails), steps
 
 
 @njit(cache=True)
@@ -201,25 +208,26 @@ def returns(pairs, offsets, ratio, reward, bonus, form):
 
 
 @njit(cache=True)
-def every_visit(pairs, offsets, ratio, reward, bonus, num_pairs):
-    """Sums and counts of the "sum" return from every position of every trajectory.
+def every_visit(pairs, offsets, tails, ratio, reward, bonus, q, v, gamma):
+    """Sums and counts per pair of the return from every position of every trajectory.
 
     A geometric length is memoryless: given that position t exists, what follows it is again a
-    geometric-length roll-out from (s_t, a_t). So each suffix is an unbiased sample at its own head:
-    G_t = r_t + ρ_{t+1}(b_{t+1} + G_{t+1}). Returns (sums, counts, final λ_{2:h}).
+    geometric-length roll-out from (s_t, a_t), so each suffix is an unbiased sample at its own head.
+    With a guess q of Q_b and v(s) = Σ_a π(a|s) q(s,a), both fixed before the data came, the doubly
+    robust form takes the predictable part out of the noise and stays unbiased for Q_b − b:
+
+        G_t = r_t + γ v(s_{t+1}) + 1{t < h} ρ_{t+1} (b_{t+1} + G_{t+1} − q(s_{t+1}, a_{t+1})).
+
+    Pr(t < h | h ≥ t) = γ, so the expected correction is γ(V_b − v). q = v = 0 is the plain sum.
     """
-    sums, counts = np.zeros(num_pairs), np.zeros(num_pairs)
-    n = len(offsets) - 1
-    weight = np.empty(n)
-    for i in range(n):
-        tail, lam = 0.0, 1.0
+    num_actions = len(q) // len(v)
+    sums, counts = np.zeros(len(q)), np.zeros(len(q))
+    for i in range(len(offsets) - 1):
+        tail = gamma * v[tails[i]]
         for t in range(offsets[i + 1] - 1, offsets[i] - 1, -1):
             z = pairs[t]
             g = reward[z] + tail
             sums[z] += g
             counts[z] += 1.0
-            if t > offsets[i]:
-                lam *= ratio[z]
-            tail = ratio[z] * (bonus[z] + g)
-        weight[i] = lam
-    return sums, counts, weight
+            tail = gamma * v[z // num_actions] + ratio[z] * (bonus[z] + g - q[z])
+    return sums, counts
