@@ -256,7 +256,7 @@ def test_lpo_finds_the_end_of_a_chain_with_the_sampled_critic():
     assert trace.final_gap_mixture < 0.5 * m.optimal_value
     assert trace.switches == len(trace.steps) - 1 < 200
     assert trace.distinct == 10 and trace.additions >= 10
-    assert trace._n == 2000 and trace.total_steps >= trace.steps[-1]
+    assert trace.iterations == 2000 and trace.total_steps >= trace.steps[-1]
     assert list(trace.steps) == sorted(trace.steps)
 
 
@@ -287,7 +287,7 @@ def test_lpo_on_linear_features_and_with_rounding():
 def test_time_limit_stops_early():
     m = zoo.chain(4)
     c = Constants.practical(m, 10**9, M=20)
-    assert lpo(m, box_for(m), c, np.random.default_rng(0), seconds=0.2)._n < 10**9
+    assert lpo(m, box_for(m), c, np.random.default_rng(0), seconds=0.2).iterations < 10**9
 
 
 # --- constants and options -----------------------------------------------------------------------

@@ -42,6 +42,11 @@ class Trace:
     def total_steps(self) -> int:
         return self._steps
 
+    @property
+    def iterations(self) -> int:
+        """Outer iterations done: d-samples, or episodes for value-based peers."""
+        return self._n
+
     def policy(self, stack: np.ndarray, steps: int, inner: int = 0) -> None:
         """A policy is ready after `steps` more environment steps."""
         v = value(self.mdp, stack)[:, self.mdp.start]

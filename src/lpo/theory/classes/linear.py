@@ -81,6 +81,16 @@ class LinearBall(FunctionClass[LinearSensed]):
         self.features, self.radius, self.rho = features, float(radius), 2.0 * float(radius)
         self.num_pairs, self.dim = features.shape
         self.W = self.radius
+        self.one_hot = self.dim == self.num_pairs and np.array_equal(features, np.eye(self.dim))
+
+    def _spectrum(self, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Eigenvalues and vectors of Σ_z counts[z] φφᵀ; one-hot features need no work."""
+        if self.one_hot:
+            return counts.astype(float), np.eye(self.dim)
+        seen = counts > 0
+        phi = self.features[seen]
+        lam, U = np.linalg.eigh((phi.T * counts[seen]) @ phi)
+        return np.maximum(lam, 0.0), U
 
     def empty(self) -> LinearSensed:
         d = self.dim
@@ -121,11 +131,8 @@ class LinearBall(FunctionClass[LinearSensed]):
 
     def fit_parameter(self, counts: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Least squares on the ball: the minimum-norm solution, else θ(μ) = (A + μI)⁻¹b, ‖θ‖ = R."""
-        seen = counts > 0
-        weighted = self.features[seen] * counts[seen, None]
-        lam, U = np.linalg.eigh(weighted.T @ self.features[seen])
-        b = U.T @ (weighted.T @ targets[seen])
-        lam = np.maximum(lam, 0.0)
+        lam, U = self._spectrum(counts)
+        b = U.T @ (self.features.T @ np.where(counts > 0, counts * targets, 0.0))
         small = lam <= 1e-12 * max(lam.max(), 1e-300)
         b[small] = 0.0
         theta = np.where(small, 0.0, b / np.where(small, 1.0, lam))
