@@ -20,6 +20,7 @@ from lpo.theory.runner import run, summary
 
 HERE = Path(__file__).parent / "results"
 SEEDS = range(10)
+FRESH = range(10, 20)  # for the rows added after the first table, see docs/theory.md
 THRESHOLD = {"exact": 0.01, "sampled": 0.02}
 TASKS = {  # critic → (MDP, size, N, M)
     "exact": [
@@ -37,45 +38,59 @@ TASKS = {  # critic → (MDP, size, N, M)
         ("lock", 5, 10_000, 3000),
     ],
 }
+# The first table missed one seed of RiverSwim, one of the linear MDP and two of the lock. The
+# theorem's own M = N was then tried on seeds that had not been used.
+SECOND = {
+    "sampled": [
+        ("riverswim", 6, 10_000, 10_000),
+        ("linear", 20, 10_000, 10_000),
+        ("lock", 5, 10_000, 10_000),
+    ]
+}
+PLAN = [
+    (critic, task, seeds)
+    for table, seeds in ((TASKS, SEEDS), (SECOND, FRESH))
+    for critic, tasks in table.items()
+    for task in tasks
+]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", choices=sorted(TASKS), default=None)
     only = parser.parse_args().only
     HERE.mkdir(exist_ok=True)
     path = HERE / "optimum.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     done = {(r["critic"], r["task"], r["seed"]) for r in rows}
-    for critic, tasks in TASKS.items():
-        for name, size, N, M in tasks if only in (None, critic) else []:
-            for seed in SEEDS:
-                task = f"{name}({size})"
-                if (critic, task, seed) in done:
-                    continue
-                mdp = zoo.make(name, size)
-                options = Options(critic=critic, roll_in="law")
-                trace = run("lpo", mdp, Constants.practical(mdp, N, M=M), seed, options)
-                row = {"critic": critic, "task": task, "seed": seed, "N": N, "M": M}
-                row |= summary(trace)
-                row["success"] = bool(row["relative_gap_last"] <= THRESHOLD[critic])
-                rows.append(row)
-                with path.open("a") as file:
-                    file.write(json.dumps(row) + "\n")
+    for critic, (name, size, N, M), seeds in PLAN:
+        for seed in seeds if only in (None, critic) else []:
+            task = f"{name}({size})"
+            if (critic, task, seed) in done:
+                continue
+            mdp = zoo.make(name, size)
+            options = Options(critic=critic, roll_in="law")
+            trace = run("lpo", mdp, Constants.practical(mdp, N, M=M), seed, options)
+            row = {"critic": critic, "task": task, "seed": seed, "N": N, "M": M, **summary(trace)}
+            row["success"] = bool(row["relative_gap_last"] <= THRESHOLD[critic])
+            rows.append(row)
+            with path.open("a") as file:
+                file.write(json.dumps(row) + "\n")
     report(rows)
 
 
 def report(rows: list[dict]) -> None:
-    print("| critic | task | N | M | solved | worst last gap / V* | mixture gap / V* | switches | steps |")
+    print("| critic | task | N | M | solved | worst last gap | mixture gap | switches | steps |")
     print("|---|---|---|---|---|---|---|---|---|")
-    for critic, task in dict.fromkeys((r["critic"], r["task"]) for r in rows):
-        group = [r for r in rows if (r["critic"], r["task"]) == (critic, task)]
+    for critic, task, M in sorted({(r["critic"], r["task"], r["M"]) for r in rows}):
+        group = [r for r in rows if (r["critic"], r["task"], r["M"]) == (critic, task, M)]
         mean = {k: sum(r[k] for r in group) / len(group)
                 for k in ("relative_gap_mixture", "switches", "env_steps")}  # fmt: skip
         print(
-            f"| {critic} | {task} | {group[0]['N']} | {group[0]['M'] if critic == 'sampled' else '–'} "
+            f"| {critic} | {task} | {group[0]['N']} | {M if critic == 'sampled' else '–'} "
             f"| {sum(r['success'] for r in group)}/{len(group)} "
-            f"| {max(r['relative_gap_last'] for r in group):.4f} | {mean['relative_gap_mixture']:.3f} "
+            f"| {max(r['relative_gap_last'] for r in group):.4f} "
+            f"| {mean['relative_gap_mixture']:.3f} "
             f"| {mean['switches']:.0f} | {mean['env_steps']:.3g} |"
         )
 

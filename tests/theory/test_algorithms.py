@@ -112,7 +112,7 @@ def spread_of(m, pi, bonus, estimator, guess, rng):
 
 
 def test_variances_are_ordered_as_the_documentation_says():
-    """Sparse rewards: last > sum > every > robust. Dense, even ones turn "last" and "sum" around."""
+    """Sparse rewards: last > sum > every > robust. Even ones turn "last" and "sum" around."""
     rng = np.random.default_rng(0)
     m = zoo.chain(5)
     pi, none = np.full((5, 2), 0.5), np.zeros(10)
@@ -297,7 +297,7 @@ def test_theory_constants_follow_the_formulas():
     m = zoo.chain(2, gamma=0.5)
     F = Box(4, 8.0)
     c = Constants.theory(m, F, N=1000, delta=0.1, target=0.5)
-    assert c.K == int(np.ceil(256 * 64 * np.log(2) / 0.0625))
+    assert int(np.ceil(256 * 64 * np.log(2) / 0.0625)) == c.K
     assert c.eta == pytest.approx(np.sqrt(np.log(2) / (16 * 64 * c.K)))
     assert 8 * 8 * np.sqrt(np.log(2) * c.K) / (0.5 * c.K) <= 0.25  # the share ε/2 of the theorem
     assert c.kappa == pytest.approx(

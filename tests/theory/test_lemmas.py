@@ -36,7 +36,9 @@ class Auxiliary:
         self.bonus = 2 * self.b_w + np.where(np.repeat(self.known, A), 0.0, 3.0 / g)
         # π̃^n: as π̃ on known states, a† elsewhere: stays, pays 3
         self.P_n = np.where(
-            self.known[:, None], np.einsum("sa,sat->st", self.pi, self.m.P.reshape(S, A, S)), np.eye(S)
+            self.known[:, None],
+            np.einsum("sa,sat->st", self.pi, self.m.P.reshape(S, A, S)),
+            np.eye(S),
         )
         r = (self.pi * (self.m.r + self.bonus).reshape(S, A)).sum(1)
         self.r_n = np.where(self.known, r, 3.0)
@@ -65,7 +67,7 @@ def test_b8_partial_optimism(seed):
     gained = value(x.m, x.pi, 2 * x.b_w) - plain
     assert (x.V_n - plain >= gained - 1e-9).all()
     assert (x.V_n <= 3 / (1 - x.m.gamma) + 1e-9).all()
-    assert S == len(gained)
+    assert len(gained) == S
 
 
 @settings(max_examples=100, deadline=None)
@@ -129,7 +131,7 @@ def test_the_sampled_norm_stays_near_the_full_norm():
     full = (F.features.T * np.bincount(z, minlength=200)) @ F.features
     root = np.linalg.inv(np.linalg.cholesky(full))
     spectrum = np.linalg.eigvalsh(root @ sensed.gram @ root.T)
-    assert 0.5 < spectrum[0] and spectrum[-1] < 2.0
+    assert spectrum[0] > 0.5 and spectrum[-1] < 2.0
     assert sensed.additions < 3000
 
 

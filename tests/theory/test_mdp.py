@@ -9,7 +9,7 @@ from lpo.theory.mdp import MDP, gap, q_from_v, value, values, visitation
 
 
 def two_state() -> MDP:
-    """State 0: action 0 stays and pays 0, action 1 goes to 1 and pays .5; state 1 pays 1 forever."""
+    """State 0: action 0 stays for 0, action 1 goes to 1 for .5; state 1 pays 1 forever."""
     P = np.array([[1.0, 0], [0, 1], [0, 1], [0, 1]])
     return MDP("two", P, np.array([0.0, 0.5, 1.0, 1.0]), 0.5, 2)
 
@@ -102,7 +102,13 @@ def test_linear_mdp_is_linear_and_its_bias_is_as_stated():
     ],
 )
 def test_bad_mdps_are_refused_in_one_sentence(change, word):
-    good = {"name": "m", "P": np.full((4, 2), 0.5), "r": np.zeros(4), "gamma": 0.9, "num_actions": 2}
+    good = {
+        "name": "m",
+        "P": np.full((4, 2), 0.5),
+        "r": np.zeros(4),
+        "gamma": 0.9,
+        "num_actions": 2,
+    }
     with pytest.raises(LPOError, match=word) as caught:
         MDP(**{**good, **change})
     assert str(caught.value).endswith(".") and "\n" not in str(caught.value)

@@ -154,11 +154,11 @@ def policy_update(
     `guess` holds f for π_0 from the last update and is overwritten by this one's.
     """
     logits = first_policy(known)  # lines 2-3
-    update = known.all(axis=1) & ~mdp.terminal
+    known_states = np.asarray(known.all(axis=1))
+    update = known_states & ~mdp.terminal
     if not update.any():
         return softmax(logits)[None], 0, 0
-    known_states = known.all(axis=1)
-    members, steps, data, behaviour, base = [], 0, None, None, 0
+    members, steps, data, behaviour, base = [], 0, None, softmax(logits), 0
     f = np.zeros(mdp.num_pairs) if guess is None else guess.copy()
     for k in range(c.K):  # line 4, from k = 0 so that the first dataset exists
         pi = softmax(logits)

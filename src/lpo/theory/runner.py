@@ -20,7 +20,6 @@ from lpo.theory.peers import copoe, eniac, lsvi_ucb, pcpg, subsampled_lsvi, tabu
 from lpo.theory.trace import Trace
 
 ALGORITHMS = ("lpo", "lpo-always", "eniac", "pcpg", "copoe", "lsvi-ucb", "ucbvi", "kong")
-LINEAR = ("pcpg", "copoe")
 VALUE_BASED = ("lsvi-ucb", "ucbvi", "kong")
 
 
@@ -52,7 +51,9 @@ def run(
 ) -> Trace:
     """Run one algorithm; `epoch` is ENIAC's and PC-PG's, `scale` the value-based bonus scale."""
     if algorithm not in ALGORITHMS:
-        raise LPOError(f"no algorithm is called {algorithm!r}; choose one of {', '.join(ALGORITHMS)}.")
+        raise LPOError(
+            f"no algorithm is called {algorithm!r}; choose one of {', '.join(ALGORITHMS)}."
+        )
     rng = np.random.default_rng(seed)
     if algorithm in VALUE_BASED:
         if options.critic == "exact":
@@ -64,16 +65,16 @@ def run(
             return lsvi_ucb(mdp, features, constants.N, rng, scale, seconds=seconds)
         F = function_class(mdp)
         return subsampled_lsvi(mdp, F, constants.N, rng, scale, constants.factor, seconds)
-    F = linear_class(mdp) if algorithm in LINEAR else function_class(mdp)
-    shared = (mdp, F, constants, rng)
-    if algorithm == "lpo":
-        return lpo(*shared, options, seconds)
-    if algorithm == "lpo-always":
-        return lpo(*shared, Options(**{**asdict(options), "switch": "always"}), seconds)
+    if algorithm == "pcpg":
+        return pcpg(mdp, linear_class(mdp), constants, rng, options, seconds, epoch)
+    if algorithm == "copoe":
+        return copoe(mdp, linear_class(mdp), constants, rng, options, seconds)
+    F = function_class(mdp)
     if algorithm == "eniac":
-        return eniac(*shared, options, seconds, epoch)
-    return (pcpg(*shared, options, seconds, epoch) if algorithm == "pcpg"
-            else copoe(*shared, options, seconds))  # fmt: skip
+        return eniac(mdp, F, constants, rng, options, seconds, epoch)
+    if algorithm == "lpo-always":
+        options = Options(**{**asdict(options), "switch": "always"})
+    return lpo(mdp, F, constants, rng, options, seconds)
 
 
 EPSILONS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)

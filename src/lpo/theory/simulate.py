@@ -31,7 +31,7 @@ class Tables(NamedTuple):
 class Trajectories(NamedTuple):
     """Pairs of all trajectories end to end; trajectory i is pairs[offsets[i]:offsets[i+1]].
 
-    `tails[i]` is the state that trajectory i's last pair led to, which the environment shows anyway.
+    `tails[i]` is the state that trajectory i's last pair led to; seeing it costs no step.
     """
 
     pairs: np.ndarray

@@ -30,7 +30,7 @@ def chain(length: int = 6, gamma: float = 0.9, slip: float = 0.0) -> MDP:
 
 
 def riverswim(length: int = 6, gamma: float = 0.95) -> MDP:
-    """RiverSwim (Strehl and Littman 2008): swimming right succeeds with .35, slips back with .05."""
+    """RiverSwim (Strehl and Littman 2008): a stroke right succeeds with .35, fails with .05."""
     _size(length, 3)
     P = np.zeros((length, 2, length))
     for s in range(length):
@@ -53,7 +53,7 @@ def deepsea(size: int = 8, gamma: float = 0.95, slip: float = 0.0, seed: int = 0
 
     Which of the two actions is "right" is drawn per cell from `seed`. A right costs .01/size, here
     shifted into [0, 1]: every move but a right earns that much, the terminal state earns nothing.
-    With `slip`, a right becomes a left with that probability. State = row·size + column, last = end.
+    With `slip`, a right becomes a left with that probability. State = row·size + column; last: end.
     """
     _size(size, 2)
     S, end = size * size + 1, size * size
@@ -117,16 +117,12 @@ def lock(length: int = 5, num_actions: int = 10, gamma: float = 0.95, seed: int 
     return MDP(f"lock({length})", P.reshape(-1, S), r.ravel(), gamma, num_actions)
 
 
-def random_mdp(
-    num_states: int = 6, num_actions: int = 3, gamma: float = 0.9, seed: int = 0
-) -> MDP:
+def random_mdp(num_states: int = 6, num_actions: int = 3, gamma: float = 0.9, seed: int = 0) -> MDP:
     """Dirichlet(½) transitions and uniform rewards."""
     rng = np.random.default_rng(seed)
     P = rng.dirichlet(np.full(num_states, 0.5), size=num_states * num_actions)
     P /= P.sum(axis=1, keepdims=True)
-    return MDP(
-        f"random({num_states}, {num_actions})", P, rng.random(len(P)), gamma, num_actions
-    )
+    return MDP(f"random({num_states}, {num_actions})", P, rng.random(len(P)), gamma, num_actions)
 
 
 def linear_mdp(

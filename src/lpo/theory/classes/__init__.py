@@ -16,6 +16,6 @@ __all__ = [
     "Neural",
     "Sensed",
     "gaussian",
-    "kernel_ball",
     "keep_probability",
+    "kernel_ball",
 ]

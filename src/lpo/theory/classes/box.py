@@ -52,7 +52,7 @@ class Box(FunctionClass[Sensed]):
             )
 
     def fit(self, counts: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """The mean of each pair, clipped to [0, W]; a pair without data gets 0 (see PAPER_NOTES)."""
+        """The mean of each pair, clipped to [0, W]; 0 without data, where any value would do."""
         return np.where(counts > 0, np.clip(targets, 0.0, self.W), 0.0)
 
     def log_covering(self, radius: float) -> float:

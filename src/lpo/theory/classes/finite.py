@@ -23,7 +23,9 @@ class Finite(FunctionClass[FiniteSensed]):
     def __init__(self, table: np.ndarray) -> None:
         table = np.asarray(table, float)
         if table.ndim != 2 or not table.size or not np.isfinite(table).all():
-            raise LPOError("a finite class is a non-empty, finite (functions, pairs) table; fix it.")
+            raise LPOError(
+                "a finite class is a non-empty, finite (functions, pairs) table; fix it."
+            )
         self.table, self.num_pairs = table, table.shape[1]
         self.W = float(np.abs(table).max())
         upper = np.triu_indices(len(table), 1)

@@ -74,7 +74,9 @@ class Glm(FunctionClass[LinearSensed]):
         for _ in range(100):
             x = phi @ theta
             g = self.slope(x)
-            goal = LinearBall(phi, self.ball.radius).fit_parameter(c * g**2, x + (y - self.link(x)) / g)
+            goal = LinearBall(phi, self.ball.radius).fit_parameter(
+                c * g**2, x + (y - self.link(x)) / g
+            )
             step = 1.0
             while step > 1e-10 and loss(theta + step * (goal - theta)) > best:
                 step /= 2
@@ -90,5 +92,3 @@ class Glm(FunctionClass[LinearSensed]):
 
     def distance(self, z: int) -> np.ndarray:
         return self.high * self.ball.distance(z)
-
-

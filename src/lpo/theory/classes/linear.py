@@ -75,7 +75,9 @@ class LinearBall(FunctionClass[LinearSensed]):
             raise LPOError("features must be a finite (pairs, d) array; check the feature map.")
         worst = float(np.sqrt((features**2).sum(1).max()))
         if worst > 1 + 1e-9:
-            raise LPOError(f"a feature has norm {worst:.4g} > 1; divide the features by {worst:.4g}.")
+            raise LPOError(
+                f"a feature has norm {worst:.4g} > 1; divide the features by {worst:.4g}."
+            )
         if not (np.isfinite(radius) and radius > 0):
             raise LPOError(f"the ball has radius {radius}; give a finite number > 0.")
         self.features, self.radius, self.rho = features, float(radius), 2.0 * float(radius)
@@ -130,7 +132,7 @@ class LinearBall(FunctionClass[LinearSensed]):
         return self.features @ self.fit_parameter(counts, targets)
 
     def fit_parameter(self, counts: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """Least squares on the ball: the minimum-norm solution, else θ(μ) = (A + μI)⁻¹b, ‖θ‖ = R."""
+        """Least squares on the ball: the least-norm solution, else (A + μI)⁻¹b of norm R."""
         lam, U = self._spectrum(counts)
         b = U.T @ (self.features.T @ np.where(counts > 0, counts * targets, 0.0))
         small = lam <= 1e-12 * max(lam.max(), 1e-300)

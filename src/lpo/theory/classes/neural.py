@@ -22,7 +22,9 @@ class Neural(LinearBall):
     ) -> None:
         inputs = np.asarray(inputs, float)
         if inputs.ndim != 2 or hidden < 1:
-            raise LPOError("a neural class needs (pairs, d) inputs and a hidden unit; fix its shape.")
+            raise LPOError(
+                "a neural class needs (pairs, d) inputs and a hidden unit; fix its shape."
+            )
         self.inputs, self.hidden = inputs, hidden
         rng = np.random.default_rng(seed)
         count = hidden * (inputs.shape[1] + 2)

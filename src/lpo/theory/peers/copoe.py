@@ -32,7 +32,7 @@ def _until_doubled(features, covariance, inverse, z, log_det):
 
 
 def elliptic_bonus(F: LinearBall, inverse: np.ndarray, c: Constants, mdp: MDP):
-    """(known pairs, bonus): known when n0·‖φ‖²_{Σ⁻¹} < 1; the scaled norm itself on known states."""
+    """(known pairs, bonus): known when n0·‖φ‖²_{Σ⁻¹} < 1; b is that norm on known states."""
     norm = np.sqrt(c.n0 * np.einsum("zi,ij,zj->z", F.features, inverse, F.features, optimize=True))
     known = (norm < 1.0).reshape(mdp.num_states, -1)
     inside = np.repeat(known.all(axis=1), mdp.num_actions)

@@ -69,7 +69,9 @@ class Counts:
         self.reward[z] = self.mdp.r[z]
 
 
-def backward(mdp: MDP, H: int, top: float, backup: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+def backward(
+    mdp: MDP, H: int, top: float, backup: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
     """Q_h = clip(backup(V_{h+1}), 0, top), h = H−1..0, V_H = 0; Q of shape [H, S, A]."""
     q = np.empty((H, mdp.num_states, mdp.num_actions))
     v = np.zeros(mdp.num_states)
@@ -114,12 +116,13 @@ def ucbvi(
     rng: np.random.Generator,
     scale: float = 0.1,
     seconds: float = np.inf,
+    H: int | None = None,
 ) -> Trace:
     """UCBVI-CH (Azar et al. 2017): model n(z,s')/n(z), bonus scale·H_γ/sqrt(n), a plan an episode.
 
     The paper's scale is 7 ln(5SAT/δ); H_γ is the discounted horizon.
     """
-    H = horizon(mdp)
+    H = H or horizon(mdp)
     top, data = _top(mdp, H), Counts(mdp)
     ends = _terminal_rewards(mdp, top)
 
@@ -148,12 +151,13 @@ def lsvi_ucb(
     scale: float = 0.1,
     ridge: float = 0.1,
     seconds: float = np.inf,
+    H: int | None = None,
 ) -> Trace:
     """LSVI-UCB (Jin et al. 2020): ridge regression per stage, bonus scale·H_γ·‖φ‖_{Λ⁻¹}.
 
     Σ_i φ(z_i)(r_i + γV(s'_i)) is Φᵀ(n·r + γ n(·,s')V), the same sum gathered by pair.
     """
-    H, d = horizon(mdp), features.shape[1]
+    H, d = H or horizon(mdp), features.shape[1]
     top, data = _top(mdp, H), Counts(mdp)
     gram, inverse = ridge * np.eye(d), np.eye(d) / ridge
     ends = _terminal_rewards(mdp, top)
@@ -187,13 +191,14 @@ def subsampled_lsvi(
     scale: float = 0.1,
     factor: float = 1.0,
     seconds: float = np.inf,
+    H: int | None = None,
 ) -> Trace:
     """Kong et al. 2021: least squares in F, bonus = scale·H_γ·width over Ẑ, plans when Ẑ changes.
 
     Ẑ is built by the same online sensitivity sampling as LPO's; the fit uses all data. The width is
     taken at radius ε = 1, so in the box class it is 1/sqrt(n̂).
     """
-    H = horizon(mdp)
+    H = H or horizon(mdp)
     top, data, sensed = _top(mdp, H), Counts(mdp), F.empty()
     cap = 4.0 * episodes * H * F.W**2
     ends = _terminal_rewards(mdp, top)
