@@ -21,7 +21,7 @@ from lpo.theory.algorithms import Options
 from lpo.theory.constants import Constants
 from lpo.theory.runner import ALGORITHMS, EPSILONS, VALUE_BASED, run, summary
 
-POINTS = 300  # curve points kept per run
+POINTS = 80  # curve points kept per run
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ def _until_doubled(features, covariance, inverse, z, log_det):
         phi = features[z[i]]
         log_det += np.log1p(phi @ (inverse @ phi))
         _rank_one(covariance, inverse, phi, 1.0)
-        if log_det > np.log(2.0):
+        if log_det > np.log(2.0) + 1e-9:  # strictly more than doubled, rounding aside
             return i + 1, log_det
     return len(z), log_det
 
@@ -63,7 +63,7 @@ def copoe(
         trace.policy(stack, steps, inner=inner)
         cover.append(stack, repeats=0)
         served, log_det, block, walked = 0, 0.0, 16, 0.0
-        while n + served <= c.N and log_det <= np.log(2.0):
+        while n + served <= c.N and log_det <= np.log(2.0) + 1e-9:
             block = min(block * 2, 1 << 14, c.N - n - served + 1)
             z, cost = d_sampler(mdp, cover, block, rng, options.roll_in)
             used, log_det = _until_doubled(F.features, covariance, inverse, z, log_det)

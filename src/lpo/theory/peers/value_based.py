@@ -78,7 +78,21 @@ def backward(
     for h in range(H - 1, -1, -1):
         q[h] = np.clip(backup(v), 0.0, top).reshape(mdp.num_states, mdp.num_actions)
         v = q[h].max(axis=1)
-        v[mdp.terminal] = q[h][mdp.terminal, 0]
+    return q
+
+
+@njit(cache=True)
+def _affine(fixed, onward, H, num_actions, top):
+    """`backward` for backups of the form fixed + onward·V, compiled."""
+    P, S = onward.shape
+    q = np.empty((H, S, num_actions))
+    v = np.zeros(S)
+    for h in range(H - 1, -1, -1):
+        raw = fixed + onward @ v
+        for z in range(P):
+            q[h, z // num_actions, z % num_actions] = min(max(raw[z], 0.0), top)
+        for s in range(S):
+            v[s] = q[h, s].max()
     return q
 
 
@@ -104,10 +118,9 @@ def _top(mdp: MDP, H: int) -> float:
     return (1.0 - mdp.gamma**H) / (1.0 - mdp.gamma)
 
 
-def _terminal_rewards(mdp: MDP, top: float) -> np.ndarray:
-    """Pairs of terminal states: known to be worth r/(1−γ), for nobody has to act there."""
-    ends = np.repeat(mdp.terminal, mdp.num_actions)
-    return np.where(ends, mdp.r * top, np.nan)
+def _ends(mdp: MDP, top: float) -> tuple[np.ndarray, np.ndarray]:
+    """(pairs of terminal states, their value r·H_γ): nobody has to act there to learn it."""
+    return np.repeat(mdp.terminal, mdp.num_actions), mdp.r * top
 
 
 def ucbvi(
@@ -124,17 +137,14 @@ def ucbvi(
     """
     H = H or horizon(mdp)
     top, data = _top(mdp, H), Counts(mdp)
-    ends = _terminal_rewards(mdp, top)
+    end, worth = _ends(mdp, top)
 
     def plan() -> np.ndarray:
         n = np.maximum(data.pair, 1.0)
-        model, bonus = data.next / n[:, None], scale * top / np.sqrt(n)
-        fixed = np.where(data.pair > 0, data.reward + bonus, top)
-
-        def backup(v: np.ndarray) -> np.ndarray:
-            return np.where(np.isnan(ends), fixed + mdp.gamma * (model @ v), ends)
-
-        return backward(mdp, H, top, backup)
+        optimistic = np.where(data.pair > 0, data.reward + scale * top / np.sqrt(n), top)
+        fixed = np.where(end, worth, optimistic)
+        onward = np.where(end[:, None], 0.0, mdp.gamma * data.next / n[:, None])
+        return _affine(fixed, onward, H, mdp.num_actions, top)
 
     def absorb(z: np.ndarray, s: np.ndarray) -> bool:
         data.add(z, s)
@@ -160,19 +170,16 @@ def lsvi_ucb(
     H, d = H or horizon(mdp), features.shape[1]
     top, data = _top(mdp, H), Counts(mdp)
     gram, inverse = ridge * np.eye(d), np.eye(d) / ridge
-    ends = _terminal_rewards(mdp, top)
+    end, worth = _ends(mdp, top)
 
     def plan() -> np.ndarray:
         lift = features @ inverse  # [P, d]
         bonus = scale * top * np.sqrt(np.maximum((lift * features).sum(axis=1), 0.0))
-        hat = lift @ features.T  # prediction from sums per pair
-        fixed = hat @ (data.pair * data.reward) + bonus
-        onward = mdp.gamma * (hat @ data.next)
-
-        def backup(v: np.ndarray) -> np.ndarray:
-            return np.where(np.isnan(ends), fixed + onward @ v, ends)
-
-        return backward(mdp, H, top, backup)
+        sums = features.T @ np.column_stack([data.pair * data.reward, data.next])
+        predicted = lift @ sums
+        fixed = np.where(end, worth, predicted[:, 0] + bonus)
+        onward = np.where(end[:, None], 0.0, mdp.gamma * predicted[:, 1:])
+        return _affine(fixed, onward, H, mdp.num_actions, top)
 
     def absorb(z: np.ndarray, s: np.ndarray) -> bool:
         data.add(z, s)
@@ -201,7 +208,7 @@ def subsampled_lsvi(
     H = H or horizon(mdp)
     top, data, sensed = _top(mdp, H), Counts(mdp), F.empty()
     cap = 4.0 * episodes * H * F.W**2
-    ends = _terminal_rewards(mdp, top)
+    end, worth = _ends(mdp, top)
     trace = Trace(mdp)
 
     def plan() -> np.ndarray:
@@ -211,7 +218,7 @@ def subsampled_lsvi(
 
         def backup(v: np.ndarray) -> np.ndarray:
             f = F.fit(data.pair, data.reward + mdp.gamma * (model @ v))
-            return np.where(np.isnan(ends), f + bonus, ends)
+            return np.where(end, worth, f + bonus)
 
         return backward(mdp, H, top, backup)
 
