@@ -94,3 +94,14 @@ def test_fits_recover_their_own_law(tmp_path):
     curves = {"m": {"n": n, "lazy": lazy, "low": lazy - 1, "high": lazy + 1}}
     switches_against_n(curves, tmp_path / "s.png")
     assert (tmp_path / "s.png").stat().st_size > 100
+
+
+@pytest.mark.slow
+def test_processes_give_the_same_rows_as_one(tmp_path):
+    args = {"mdps": ("chain:3",), "algorithms": ("lpo",), "seeds": 2, "N": 100, "M": 30}
+    rows = []
+    for processes in (1, 2):
+        out = tmp_path / str(processes)
+        compare(**args, processes=processes, out=out)
+        rows.append({r["key"]: r["curve"] for r in read_rows(out / "runs.jsonl")})
+    assert rows[0] == rows[1]

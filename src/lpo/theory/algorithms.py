@@ -83,20 +83,19 @@ def _sample_until_switch(mdp, F, sensed, cover, c, n, rng, options, nearest) -> 
     """Lines 6 and 15 until Ẑ changes: (iterations served by the newest policy, steps).
 
     d-samples of one policy are independent, so they are drawn in blocks; those after the switch
-    are as if never drawn, and their steps are not counted.
+    are as if never drawn, and the block's steps are counted in proportion.
     """
-    served, steps, block = 0, 0, 16
+    always = options.switch == "always"
+    served, steps, block = 0, 0.0, 16
     while n + served <= c.N:
-        block = min(block * 2, 1 << 16, c.N - n - served + 1)
+        block = 1 if always else min(block * 2, 1 << 16, c.N - n - served + 1)
         z, cost = d_sampler(mdp, cover, block, rng, options.roll_in)
         if nearest is not None:
             z = nearest[z]
         cap = 4.0 * c.N * F.W**2
         used, added = F.absorb(sensed, z, rng.random(block), c.factor, cap, True)
-        if options.switch == "always":
-            used, added = 1, 1
         served, steps = served + used, steps + cost * used / block
-        if added:
+        if added or always:
             break
     return served, round(steps)
 
