@@ -15,7 +15,7 @@ from lpo.theory.compare import cells, run_grid, table
 from lpo.theory.figures import exponents, gap_against_samples
 
 OUT = Path(__file__).parent / "results" / "compare"
-NAMES = ("lpo", "eniac", "pcpg", "copoe", "lsvi-ucb", "ucbvi", "kong")
+NAMES = ("lpo", "lpo-patient", "eniac", "pcpg", "copoe", "lsvi-ucb", "ucbvi", "kong")
 SEEDS = 5
 BUDGETS = {  # MDP → N, episodes, M
     "deepsea:8": (10_000, 5000, 1000),

@@ -320,3 +320,16 @@ def test_bad_constants_and_options_are_refused():
     for name in CHOICES:
         with pytest.raises(LPOError, match="choose"):
             Options(**{name: "nonsense"})
+
+
+def test_patience_waits_for_a_share_of_additions():
+    """With patience ½ the k-th switch needs half as many additions again: few, geometric."""
+    m = zoo.chain(5)
+    c = Constants.practical(m, 2000, M=200)
+    hasty = lpo(m, box_for(m), c, np.random.default_rng(0))
+    patient = lpo(m, box_for(m), c, np.random.default_rng(0), Options(patience=0.5))
+    assert patient.switches < hasty.switches / 3
+    assert patient.total_steps < hasty.total_steps / 2
+    assert patient.switches <= 2 + np.ceil(np.log(patient.additions) / np.log(1.5)) + 2
+    with pytest.raises(LPOError, match="share"):
+        Options(patience=-1.0)

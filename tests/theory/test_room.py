@@ -1,4 +1,4 @@
-"""The theory room stands alone: nothing deep is imported, and no file or function outgrows a screen."""
+"""The theory room stands alone: nothing deep is imported, nothing outgrows a screen."""
 
 import ast
 import subprocess

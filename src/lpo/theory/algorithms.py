@@ -6,6 +6,7 @@ docs/theory.md and marked here with one comment where they act.
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 
@@ -40,6 +41,7 @@ class Options:
     known: str = "state"  # "pair": Alg. 1's bonus line instead of eq. (E5)
     switch: str = "lazy"  # "always": a policy update at every sample
     rounding: bool = False  # eq. (E2); a no-op in the box class
+    patience: float = 0.0  # await this share of |additions to Ẑ| before a switch; 0: the paper
 
     def __post_init__(self) -> None:
         for name, allowed in CHOICES.items():
@@ -47,6 +49,8 @@ class Options:
                 raise LPOError(
                     f"{name}={getattr(self, name)!r} is unknown; choose {' or '.join(allowed)}."
                 )
+        if not self.patience >= 0:
+            raise LPOError(f"patience is {self.patience}; give a share ≥ 0 such as 0.1.")
 
 
 def lpo(
@@ -86,6 +90,7 @@ def _sample_until_switch(mdp, F, sensed, cover, c, n, rng, options, nearest) -> 
     are as if never drawn, and the block's steps are counted in proportion.
     """
     always = options.switch == "always"
+    due = sensed.additions + max(1, math.ceil(options.patience * sensed.additions))
     served, steps, block = 0, 0.0, 16
     while n + served <= c.N:
         block = 1 if always else min(block * 2, 1 << 16, c.N - n - served + 1)
@@ -93,9 +98,9 @@ def _sample_until_switch(mdp, F, sensed, cover, c, n, rng, options, nearest) -> 
         if nearest is not None:
             z = nearest[z]
         cap = 4.0 * c.N * F.W**2
-        used, added = F.absorb(sensed, z, rng.random(block), c.factor, cap, True)
+        used, _ = F.absorb(sensed, z, rng.random(block), c.factor, cap, True)
         served, steps = served + used, steps + cost * used / block
-        if added or always:
+        if sensed.additions >= due or always:
             break
     return served, round(steps)
 

@@ -17,6 +17,7 @@ from lpo.errors import LPOError
 from lpo.theory.algorithms import Options
 from lpo.theory.compare import cells, parse_mdp, run_grid, table
 from lpo.theory.constants import Constants
+from lpo.theory.mdp import MDP
 from lpo.theory.runner import ALGORITHMS, function_class, run, summary
 
 Estimator = Literal["robust", "every", "sum", "last", "alg5"]
@@ -50,8 +51,7 @@ def theory(
     """Run one algorithm on one MDP with exact values and print samples, switches and gaps.
 
     Args:
-        mdp: name or name:size (chain, riverswim, deepsea, deepsea-stochastic, lock, random,
-            linear, misspecified).
+        mdp: name or name:size, e.g. chain, riverswim:6, deepsea:8, lock:5, random, linear:20.
         algorithm: lpo, lpo-always, eniac, pcpg, copoe, lsvi-ucb, ucbvi or kong.
         N: outer iterations (d-samples; episodes for lsvi-ucb, ucbvi and kong).
         seed: of everything random.
@@ -77,22 +77,21 @@ def theory(
     """
     m = parse_mdp(mdp, **({} if gamma is None else {"gamma": gamma}))
     if constants == "theory":
-        chosen = Constants.theory(m, function_class(m), N, delta, target)
-        figures = asdict(chosen)
-        note = "The proofs' constants; no run is feasible with them (see docs/theory.md)."
-        _show(f"{m.name}: Constants.theory()", figures, json, note)
-        return
-    chosen = Constants.practical(m, N, delta, n0=n0, factor=factor, width_bonus=width_bonus,
-                                 K=K, eta=eta, kappa=kappa, M=M)  # fmt: skip
+        return _print_theory(m, N, delta, target, json)
+    given = {"n0": n0, "factor": factor, "width_bonus": width_bonus, "K": K, "eta": eta}
+    chosen = Constants.practical(m, N, delta, **given, kappa=kappa, M=M)
     options = Options(critic, estimator, reuse, roll_in, known, rounding=rounding)
     trace = run(algorithm, m, chosen, seed, options, seconds)
-    figures = {"algorithm": algorithm, "constants": chosen.kind, "critic": critic, **summary(trace)}
-    note = (
-        ""
-        if trace.iterations >= N
-        else f"Stopped by the time limit at iteration {trace.iterations}."
-    )
-    _show(f"{algorithm} on {m.name}", figures, json, note)
+    figures = {"algorithm": algorithm, "constants": chosen.kind, "critic": critic}
+    late = f"Stopped by the time limit at iteration {trace.iterations}."
+    note = "" if trace.iterations >= N else late
+    _show(f"{algorithm} on {m.name}", figures | summary(trace), json, note)
+
+
+def _print_theory(m: MDP, N: int, delta: float, target: float, json: bool) -> None:
+    figures = asdict(Constants.theory(m, function_class(m), N, delta, target))
+    note = "The proofs' constants; no run is feasible with them (see docs/theory.md)."
+    _show(f"{m.name}: Constants.theory()", figures, json, note)
 
 
 def compare(

@@ -19,7 +19,17 @@ from lpo.theory.mdp import MDP
 from lpo.theory.peers import copoe, eniac, lsvi_ucb, pcpg, subsampled_lsvi, tabular_features, ucbvi
 from lpo.theory.trace import Trace
 
-ALGORITHMS = ("lpo", "lpo-always", "eniac", "pcpg", "copoe", "lsvi-ucb", "ucbvi", "kong")
+ALGORITHMS = (
+    "lpo",
+    "lpo-patient",
+    "lpo-always",
+    "eniac",
+    "pcpg",
+    "copoe",
+    "lsvi-ucb",
+    "ucbvi",
+    "kong",
+)
 VALUE_BASED = ("lsvi-ucb", "ucbvi", "kong")
 
 
@@ -72,6 +82,8 @@ def run(
     F = function_class(mdp)
     if algorithm == "eniac":
         return eniac(mdp, F, constants, rng, options, seconds, epoch)
+    if algorithm == "lpo-patient":
+        options = Options(**{**asdict(options), "patience": options.patience or 0.1})
     if algorithm == "lpo-always":
         options = Options(**{**asdict(options), "switch": "always"})
     return lpo(mdp, F, constants, rng, options, seconds)
