@@ -7,7 +7,7 @@ import pytest
 
 from lpo.theory.cli import compare, main, theory
 from lpo.theory.compare import Cell, by_cell, exponent, median_steps, read_rows, run_cell, table
-from lpo.theory.figures import fits, switches_against_n
+from lpo.theory.figures import fits, switch_curves, switches_against_n
 
 
 def test_theory_prints_what_a_run_cost(capsys):
@@ -50,7 +50,7 @@ def test_compare_writes_and_resumes(tmp_path, capsys):
     compare(**args)
     first = (tmp_path / "runs.jsonl").read_text()
     assert len(first.splitlines()) == 4
-    for name in ("table.md", "gap.png", "exponents.png"):
+    for name in ("table.md", "gap.png", "exponents.png", "switches.png"):
         assert (tmp_path / name).stat().st_size > 100
     (tmp_path / "runs.jsonl").write_text(first + '{"cut sho')  # a crash in mid-line
     compare(**{**args, "seeds": 3})
@@ -83,6 +83,19 @@ def test_table_arithmetic_by_hand():
     assert exponent(rows) == pytest.approx(2.0)
     assert list(by_cell(rows)) == [("m", "a")]
     assert "| m | a | 4 | 25 | 1e+02 | 4e+02 | – | – | 2 |" in table(rows)
+
+
+def test_switch_curves_by_hand():
+    def row(last):
+        curve = {"iteration": [0.0, 100.0, 300.0], "switch": [0, 10, last]}
+        cell = {"mdp": "m", "algorithm": "lpo"}
+        return {"cell": cell, "curve": curve, "iterations": 500, "switches": last}
+
+    found = switch_curves([row(20), row(30)])["m"]
+    assert found["n"][0] == pytest.approx(100) and found["n"][-1] == pytest.approx(500)
+    assert found["lazy"][0] == pytest.approx(10)
+    assert (found["low"][-1], found["lazy"][-1], found["high"][-1]) == (20, 25, 30)
+    assert switch_curves([row(20)], "eniac") == {}
 
 
 def test_fits_recover_their_own_law(tmp_path):

@@ -126,7 +126,12 @@ def compare(
     """
     from rich.progress import Progress
 
-    from lpo.theory.figures import exponents, gap_against_samples
+    from lpo.theory.figures import (
+        exponents,
+        gap_against_samples,
+        switch_curves,
+        switches_against_n,
+    )
 
     options = Options(critic=critic, estimator=estimator, roll_in=roll_in)
     grid = cells(algorithms, mdps, seeds, N, episodes, M, seconds, options)
@@ -137,8 +142,10 @@ def compare(
     (out / "table.md").write_text(text + "\n")
     gap_against_samples(rows, out / "gap.png")
     exponents(rows, out / "exponents.png")
+    if curves := switch_curves(rows):
+        switches_against_n(curves, out / "switches.png")
     print(text)
-    print(f"\nwritten: {out / 'table.md'}, {out / 'gap.png'}, {out / 'exponents.png'}")
+    print("\nwritten: " + ", ".join(str(p) for p in sorted(out.glob("*.*"))))
 
 
 def _show(title: str, figures: dict, json: bool, note: str = "") -> None:

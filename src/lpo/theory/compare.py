@@ -65,6 +65,7 @@ def run_cell(cell: Cell) -> dict:
         name: [round(float(getattr(trace, name)[i]), 6) for i in keep]
         for name in ("steps", "iteration", "gap_last", "gap_mixture")
     }
+    curve["switch"] = keep.tolist()  # how many switches had been made by then
     return {"key": cell.key, "cell": asdict(cell), **summary(trace), "curve": curve}
 
 

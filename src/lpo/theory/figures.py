@@ -77,6 +77,25 @@ def exponents(rows: list[dict], path: Path) -> None:
     _save(plt, figure, path)
 
 
+def switch_curves(rows: list[dict], algorithm: str = "lpo") -> dict[str, dict[str, np.ndarray]]:
+    """Switches made by iteration n, mean and range over seeds, from the rows of a grid."""
+    out = {}
+    for (mdp, name), group in by_cell(rows).items():
+        if name != algorithm:
+            continue
+        n = np.geomspace(100, max(min(row["iterations"] for row in group), 200), 25)
+        each = np.array([_switches_at(row, n) for row in group])
+        out[mdp] = {"n": n, "lazy": each.mean(0), "low": each.min(0), "high": each.max(0)}
+    return out
+
+
+def _switches_at(row: dict, n: np.ndarray) -> np.ndarray:
+    """Linear between the kept points; from the last one on, the run's total."""
+    iteration = [*row["curve"]["iteration"], row["iterations"]]
+    switch = [*row["curve"]["switch"], row["switches"]]
+    return np.interp(n, iteration, switch)
+
+
 def fits(n: np.ndarray, switches: np.ndarray) -> dict[str, tuple[float, float, float]]:
     """Least squares a + b·ln N and a + b·ln² N: (a, b, R²) each."""
     out = {}
