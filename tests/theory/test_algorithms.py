@@ -333,3 +333,14 @@ def test_patience_waits_for_a_share_of_additions():
     assert patient.switches <= 2 + np.ceil(np.log(patient.additions) / np.log(1.5)) + 2
     with pytest.raises(LPOError, match="share"):
         Options(patience=-1.0)
+
+
+def test_a_cover_that_need_not_walk_forgets_old_policies():
+    m, _, pi, behaviour, _, _ = setting()
+    lean, full = Cover(m, laws=True, walks=False), Cover(m, laws=True)
+    for cover in (lean, full):
+        cover.append(uniform(m))
+        cover.append(np.stack([pi, behaviour]), repeats=2)
+    np.testing.assert_allclose(lean.law(), full.law())
+    np.testing.assert_allclose(lean.last, full.last)
+    assert len(lean.cdfs) == 2 and len(full.cdfs) == 3

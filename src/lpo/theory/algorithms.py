@@ -53,6 +53,11 @@ class Options:
             raise LPOError(f"patience is {self.patience}; give a share ≥ 0 such as 0.1.")
 
 
+def cover_needs(options: Options) -> tuple[bool, bool]:
+    """(exact laws, tables to walk by) that a run with these options needs of its cover."""
+    return options.roll_in == "law" or options.critic == "exact", options.roll_in == "rollout"
+
+
 def lpo(
     mdp: MDP,
     F: FunctionClass,
@@ -63,8 +68,8 @@ def lpo(
 ) -> Trace:
     """Algorithm 1, LPO. Stops after N samples, or at the first switch after `seconds`."""
     c, began = constants, time.perf_counter()
-    laws = options.roll_in == "law" or options.critic == "exact"
-    cover, sensed, trace = Cover(mdp, laws), F.empty(), Trace(mdp)
+    laws, walks = cover_needs(options)
+    cover, sensed, trace = Cover(mdp, laws, walks), F.empty(), Trace(mdp)
     guess = np.zeros(mdp.num_pairs)  # the critic of the last update's π_0, for estimator="robust"
     nearest = _rounding(F, c) if options.rounding else None
     cover.append(uniform(mdp))  # line 3; cover = π^{0:n−1}, line 5

@@ -32,9 +32,12 @@ def first_policy(known_pairs: np.ndarray) -> np.ndarray:
 class Cover:
     """π_cov = Unif(π^0, …, π^{n−1}), mixtures of mixtures, with multiplicities."""
 
-    def __init__(self, mdp: MDP, laws: bool) -> None:
-        """`laws` keeps the exact ρ_cov too (one linear solve a member), for roll_in="law"."""
-        self.mdp, self.laws = mdp, laws
+    def __init__(self, mdp: MDP, laws: bool, walks: bool = True) -> None:
+        """`laws` keeps the exact ρ_cov (one linear solve a member), `walks` the tables to walk by.
+
+        Without `walks` the policies themselves are forgotten, all but the newest: memory stays flat.
+        """
+        self.mdp, self.laws, self.walks = mdp, laws, walks
         self._bank = np.empty((64, mdp.num_states, mdp.num_actions))
         self._used = 0
         self.offsets: list[int] = []
@@ -44,6 +47,8 @@ class Cover:
         self._last_law = np.zeros(mdp.num_pairs)
 
     def append(self, stack: np.ndarray, repeats: int = 1) -> None:
+        if not self.walks:
+            self._used = 0
         while self._used + len(stack) > len(self._bank):
             self._bank = np.concatenate([self._bank, np.empty_like(self._bank)])
         if self.laws:

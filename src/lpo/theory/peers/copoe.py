@@ -11,7 +11,7 @@ import time
 import numpy as np
 from numba import njit
 
-from lpo.theory.algorithms import Options, d_sampler, policy_update
+from lpo.theory.algorithms import Options, cover_needs, d_sampler, policy_update
 from lpo.theory.classes.linear import LinearBall, _rank_one
 from lpo.theory.constants import Constants
 from lpo.theory.mdp import MDP
@@ -50,8 +50,8 @@ def copoe(
 ) -> Trace:
     """N samples; policy changes by determinant doubling."""
     c, began = constants, time.perf_counter()
-    laws = options.roll_in == "law" or options.critic == "exact"
-    cover, trace = Cover(mdp, laws), Trace(mdp)
+    laws, walks = cover_needs(options)
+    cover, trace = Cover(mdp, laws, walks), Trace(mdp)
     cover.append(uniform(mdp))
     trace.policy(uniform(mdp), steps=0)
     covariance, inverse = ridge * np.eye(F.dim), np.eye(F.dim) / ridge

@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 
-from lpo.theory.algorithms import Options, d_sampler, policy_update
+from lpo.theory.algorithms import Options, cover_needs, d_sampler, policy_update
 from lpo.theory.classes.base import FunctionClass
 from lpo.theory.constants import Constants
 from lpo.theory.mdp import MDP
@@ -31,8 +31,8 @@ def eniac(
     """Runs N/epoch epochs; a width is taken over all samples so far, F̂ of radius ε."""
     c, began = constants.with_(kappa=0), time.perf_counter()
     options = fresh(options)
-    laws = options.roll_in == "law" or options.critic == "exact"
-    cover, sensed, trace = Cover(mdp, laws), F.empty(), Trace(mdp)
+    laws, walks = cover_needs(options)
+    cover, sensed, trace = Cover(mdp, laws, walks), F.empty(), Trace(mdp)
     cover.append(uniform(mdp))
     trace.policy(uniform(mdp), steps=0)
     guess = np.zeros(mdp.num_pairs)

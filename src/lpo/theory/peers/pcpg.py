@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 
-from lpo.theory.algorithms import Options, d_sampler, policy_update
+from lpo.theory.algorithms import Options, cover_needs, d_sampler, policy_update
 from lpo.theory.classes.linear import LinearBall
 from lpo.theory.constants import Constants
 from lpo.theory.mdp import MDP
@@ -32,8 +32,8 @@ def pcpg(
     """Runs N/epoch epochs. β is set so that n0 visits of a lone feature make it known."""
     c, began = constants.with_(kappa=0), time.perf_counter()
     options, beta = fresh(options), 1.0 / (constants.n0 + ridge)
-    laws = options.roll_in == "law" or options.critic == "exact"
-    cover, trace = Cover(mdp, laws), Trace(mdp)
+    laws, walks = cover_needs(options)
+    cover, trace = Cover(mdp, laws, walks), Trace(mdp)
     cover.append(uniform(mdp))
     trace.policy(uniform(mdp), steps=0)
     covariance = ridge * np.eye(F.dim)
