@@ -35,7 +35,7 @@ class Cover:
     def __init__(self, mdp: MDP, laws: bool, walks: bool = True) -> None:
         """`laws` keeps the exact ρ_cov (one linear solve a member), `walks` the tables to walk by.
 
-        Without `walks` the policies themselves are forgotten, all but the newest: memory stays flat.
+        Without `walks` all policies but the newest are forgotten, so memory stays flat.
         """
         self.mdp, self.laws, self.walks = mdp, laws, walks
         self._bank = np.empty((64, mdp.num_states, mdp.num_actions))
