@@ -11,8 +11,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from lpo.theory.algorithms import Options
-from lpo.theory.compare import cells, run_grid, table
-from lpo.theory.figures import exponents, gap_against_samples
+from lpo.theory.compare import both_tables, cells, run_grid
+from lpo.theory.figures import exponents, gap_against_samples, switch_curves, switches_against_n
 
 OUT = Path(__file__).parent / "results" / "compare"
 NAMES = ("lpo", "lpo-patient", "eniac", "pcpg", "copoe", "lsvi-ucb", "ucbvi", "kong")
@@ -30,10 +30,11 @@ def main() -> None:
     for mdp, (N, episodes, M) in BUDGETS.items():
         grid = cells(NAMES, [mdp], SEEDS, N, episodes, M, 600.0, Options(roll_in="law"))
         rows += run_grid(grid, OUT, processes=1)
-    text = table(rows)
+    text = both_tables(rows)
     (OUT / "table.md").write_text(text + "\n")
     gap_against_samples(rows, OUT / "gap.png")
     exponents(rows, OUT / "exponents.png")
+    switches_against_n(switch_curves(rows), OUT / "switches.png")
     print(text)
 
 

@@ -82,7 +82,7 @@ def test_table_arithmetic_by_hand():
     # steps = 1/ε² exactly on the first four ε
     assert exponent(rows) == pytest.approx(2.0)
     assert list(by_cell(rows)) == [("m", "a")]
-    assert "| m | a | 4 | 25 | 1e+02 | 4e+02 | – | – | 2 |" in table(rows)
+    assert "| m | a | 4 | 25 | 1e+02 | 4e+02 | – | – | 2.00 | 2 |" in table(rows)
 
 
 def test_switch_curves_by_hand():

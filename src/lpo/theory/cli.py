@@ -15,7 +15,7 @@ from typing import Literal
 
 from lpo.errors import LPOError
 from lpo.theory.algorithms import Options
-from lpo.theory.compare import cells, parse_mdp, run_grid, table
+from lpo.theory.compare import both_tables, cells, parse_mdp, run_grid
 from lpo.theory.constants import Constants
 from lpo.theory.mdp import MDP
 from lpo.theory.runner import ALGORITHMS, function_class, run, summary
@@ -138,7 +138,7 @@ def compare(
     with Progress() as bar:
         task = bar.add_task("runs", total=len(grid))
         rows = run_grid(grid, out, processes, lambda done, _: bar.update(task, completed=done))
-    text = table(rows)
+    text = both_tables(rows)
     (out / "table.md").write_text(text + "\n")
     gap_against_samples(rows, out / "gap.png")
     exponents(rows, out / "exponents.png")

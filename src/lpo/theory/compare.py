@@ -136,9 +136,10 @@ def median_steps(group: list[dict], epsilon: float, which: str = "steps_to") -> 
     return middle if np.isfinite(middle) else None
 
 
-def exponent(group: list[dict]) -> float | None:
+def exponent(group: list[dict], which: str = "steps_to") -> float | None:
     """Least-squares slope of ln(median steps) on ln(1/ε), over the ε that were reached."""
-    points = [(np.log(1 / e), np.log(s)) for e in EPSILONS if (s := median_steps(group, e))]
+    reached = [(e, median_steps(group, e, which)) for e in EPSILONS]
+    points = [(np.log(1 / e), np.log(s)) for e, s in reached if s]
     if len(points) < 3:
         return None
     x, y = np.array(points).T
@@ -153,34 +154,29 @@ def by_cell(rows: list[dict]) -> dict[tuple[str, str], list[dict]]:
     return groups
 
 
-def table(rows: list[dict]) -> str:
+def table(rows: list[dict], which: str = "steps_to") -> str:
     """Markdown: median steps to ε·V*, policy changes, steps, time, final gaps, exponent."""
-    head = ["MDP", "algorithm", *(f"ε={e:g}" for e in EPSILONS), "changes", "steps", "seconds",
-            "gap last", "gap mixture", "exponent"]  # fmt: skip
+    head = ["MDP", "algorithm", *(f"ε={e:g}" for e in EPSILONS)]
+    head += ["exponent", "changes", "steps", "seconds", "gap last", "gap mixture"]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    names = ("switches", "env_steps", "seconds", "relative_gap_last", "relative_gap_mixture")
+    forms = ("{:.0f}", "{:.2g}", "{:.1f}", "{:.3f}", "{:.3f}")
     for (mdp, algorithm), group in by_cell(rows).items():
-        steps = [median_steps(group, e) for e in EPSILONS]
-        slope = exponent(group)
-        middle = {
-            name: float(np.median([row[name] for row in group]))
-            for name in (
-                "switches",
-                "env_steps",
-                "seconds",
-                "relative_gap_last",
-                "relative_gap_mixture",
-            )
-        }
-        cells_ = [
-            mdp,
-            algorithm,
-            *("–" if s is None else f"{s:.2g}" for s in steps),
-            f"{middle['switches']:.0f}",
-            f"{middle['env_steps']:.2g}",
-            f"{middle['seconds']:.1f}",
-            f"{middle['relative_gap_last']:.3f}",
-            f"{middle['relative_gap_mixture']:.3f}",
-            "–" if slope is None else f"{slope:.2f}",
-        ]
-        lines.append("| " + " | ".join(cells_) + " |")
+        steps = [median_steps(group, e, which) for e in EPSILONS]
+        slope = exponent(group, which)
+        line = [mdp, algorithm, *("–" if s is None else f"{s:.2g}" for s in steps)]
+        line.append("–" if slope is None else f"{abs(slope):.2f}")
+        for name, form in zip(names, forms, strict=True):
+            line.append(form.format(float(np.median([row[name] for row in group]))))
+        lines.append("| " + " | ".join(line) + " |")
     return "\n".join(lines)
+
+
+def both_tables(rows: list[dict]) -> str:
+    """First time ε is reached, and from when on it is kept."""
+    return (
+        "Median environment steps until the last iterate's gap is ε·V* for the first time\n\n"
+        + table(rows, "steps_until")
+        + "\n\nand from when on it stays there to the end of the run\n\n"
+        + table(rows)
+    )

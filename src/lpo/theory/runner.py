@@ -93,7 +93,11 @@ EPSILONS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 
 
 def summary(trace: Trace) -> dict:
-    """The figures of one run as plain numbers; `steps_to` is keyed by ε as a share of V*."""
+    """The figures of one run as plain numbers; steps are keyed by ε as a share of V*.
+
+    `steps_until` is the first time the last iterate is that good, `steps_to` the time from which it
+    stays so; optimists that never stop exploring reach the second late or never.
+    """
     best = trace.mdp.optimal_value
     return {
         "mdp": trace.mdp.name,
@@ -112,6 +116,7 @@ def summary(trace: Trace) -> dict:
         "relative_gap_last": trace.gap_last[-1] / best,
         "relative_gap_mixture": trace.final_gap_mixture / best,
         "seconds": trace.seconds,
+        "steps_until": {str(e): trace.steps_until(e * best) for e in EPSILONS},
         "steps_to": {str(e): trace.steps_to(e * best) for e in EPSILONS},
         "steps_to_mixture": {str(e): trace.steps_to(e * best, "gap_mixture") for e in EPSILONS},
     }

@@ -77,6 +77,11 @@ class Trace:
         """Of Algorithm 1's output, each policy weighted by the iterations it served."""
         return self.mdp.optimal_value - self._value_sum / max(self._n, 1)
 
+    def steps_until(self, target: float, which: str = "gap_last") -> int | None:
+        """Steps after which the gap is at most `target` for the first time."""
+        good = np.flatnonzero(np.asarray(getattr(self, which)) <= target)
+        return self.steps[int(good[0])] if len(good) else None
+
     def steps_to(self, target: float, which: str = "gap_last") -> int | None:
         """Steps after which the gap is at most `target` and stays there to the end of the run."""
         gaps = np.asarray(getattr(self, which))
