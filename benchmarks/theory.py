@@ -132,7 +132,7 @@ def once():
     agent = LSVIUCBAgent(Env(), horizon=x["H"], feature_map_fn=lambda e: OneHot(),
                          gamma=x["gamma"], bonus_scale_factor=1.0, reg_factor=0.1)
     began = time.perf_counter(); agent.fit(x["episodes"]); return time.perf_counter() - began
-print(json.dumps(min(once() for _ in range(2))))
+print(json.dumps(min(once() for _ in range(3))))
 """
 
 
@@ -154,10 +154,18 @@ def rlberry_lsvi(python: str, mdp: MDP) -> float:
         return float(json.loads(done.stdout.splitlines()[-1]))
 
 
+def commit() -> str:
+    """The commit measured, or "unknown" outside a checkout."""
+    asked = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rlberry-python", default=None)
     arguments = parser.parse_args()
+    print(f"commit {commit()}, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     rng = np.random.default_rng(0)
     x = rng.normal(size=(20_000, 100))
     box, ball = Box(1000, 100.0), LinearBall(x / np.sqrt((x**2).sum(1, keepdims=True)), 100.0)
@@ -165,7 +173,7 @@ def main() -> None:
     print(f"  {'seen':>10} {'tabular':>12} {'d = 100':>12}")
     rates = {}
     for seen in (10**3, 10**4, 10**5, 10**6):
-        rates[seen] = stream_rate(box, seen, 1000), stream_rate(ball, seen, 1000)
+        rates[seen] = stream_rate(box, seen, 5000), stream_rate(ball, seen, 1000)
         print(f"  {seen:>10} {rates[seen][0]:>12.3g} {rates[seen][1]:>12.3g}")
     tabular, linear = s_sampling_whole(box, 10**6), s_sampling_whole(ball, 10**5)
     print(f"  from empty, additions included: tabular {tabular:.3g}, d = 100 {linear:.3g}")
