@@ -344,3 +344,28 @@ def test_a_cover_that_need_not_walk_forgets_old_policies():
     np.testing.assert_allclose(lean.law(), full.law())
     np.testing.assert_allclose(lean.last, full.last)
     assert len(lean.cdfs) == 2 and len(full.cdfs) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "choice"), [(n, x) for n, xs in CHOICES.items() for x in xs if x != "always"]
+)
+def test_every_reading_reaches_the_optimum_of_a_short_chain(name, choice):
+    m = zoo.chain(4, gamma=0.8)
+    c = Constants.practical(m, 400, M=3000, eta=5.0)
+    trace = lpo(m, box_for(m), c, np.random.default_rng(0), Options(**{name: choice}))
+    assert trace.gap_last[-1] < 0.05 * m.optimal_value
+
+
+@pytest.mark.parametrize("critic", CHOICES["critic"])
+def test_the_two_readings_of_the_bonus_lead_to_the_same_run(critic):
+    """An unknown state plays its unknown actions only, so what the readings disagree on, the bonus
+    of its known actions, is never collected: the contradiction between Alg. 1 and (E5) is harmless.
+    """
+    m = zoo.chain(4)
+    c = Constants.practical(m, 200, M=100)
+    runs = [
+        lpo(m, box_for(m), c, np.random.default_rng(0), Options(critic=critic, known=known))
+        for known in CHOICES["known"]
+    ]
+    assert runs[0].steps == runs[1].steps
+    np.testing.assert_allclose(runs[0].gap_last, runs[1].gap_last, atol=1e-9)
