@@ -171,19 +171,25 @@ def lsvi_ucb(
     top, data = _top(mdp, H), Counts(mdp)
     gram, inverse = ridge * np.eye(d), np.eye(d) / ridge
     end, worth = _ends(mdp, top)
+    one_hot = d == mdp.num_pairs and np.array_equal(features, np.eye(d))
 
     def plan() -> np.ndarray:
-        lift = features @ inverse  # [P, d]
-        bonus = scale * top * np.sqrt(np.maximum((lift * features).sum(axis=1), 0.0))
-        sums = features.T @ np.column_stack([data.pair * data.reward, data.next])
-        predicted = lift @ sums
+        sums = np.column_stack([data.pair * data.reward, data.next])
+        if one_hot:  # the same numbers without the matrix products
+            square = 1.0 / (ridge + data.pair)
+            predicted = square[:, None] * sums
+        else:
+            lift = features @ inverse  # [P, d]
+            square = np.maximum((lift * features).sum(axis=1), 0.0)
+            predicted = lift @ (features.T @ sums)
+        bonus = scale * top * np.sqrt(square)
         fixed = np.where(end, worth, predicted[:, 0] + bonus)
         onward = np.where(end[:, None], 0.0, mdp.gamma * predicted[:, 1:])
         return _affine(fixed, onward, H, mdp.num_actions, top)
 
     def absorb(z: np.ndarray, s: np.ndarray) -> bool:
         data.add(z, s)
-        for pair in z:
+        for pair in [] if one_hot else z:
             _rank_one(gram, inverse, features[pair], 1.0)
         return True
 
