@@ -165,7 +165,7 @@ def table(rows: list[dict], which: str = "steps_to") -> str:
         steps = [median_steps(group, e, which) for e in EPSILONS]
         slope = exponent(group, which)
         line = [mdp, algorithm, *("–" if s is None else f"{s:.2g}" for s in steps)]
-        line.append("–" if slope is None else f"{abs(slope):.2f}")
+        line.append("–" if slope is None else f"{max(slope, 0.0):.2f}")  # below 0: rounding
         for name, form in zip(names, forms, strict=True):
             line.append(form.format(float(np.median([row[name] for row in group]))))
         lines.append("| " + " | ".join(line) + " |")
