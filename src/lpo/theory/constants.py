@@ -1,6 +1,6 @@
 """The numbers of Algorithms 1-5: as the proofs want them, and as one can run them (theory room).
 
-`theory` follows Theorem B.11, Lemmas B.7, C.4, E.3-E.5 with every unnamed absolute constant set to
+`theory` follows the main theorem, Lemmas B.7, C.4, E.3-E.5 with every unnamed absolute constant set to
 the least value the written proof allows. `practical` keeps the shape and shrinks the numbers.
 """
 
