@@ -1,7 +1,7 @@
 """The numbers of Algorithms 1-5: as the proofs want them, and as one can run them (theory room).
 
-`theory` follows the main theorem, Lemmas B.7, C.4, E.3-E.5 with every unnamed absolute constant set to
-the least value the written proof allows. `practical` keeps the shape and shrinks the numbers.
+`theory` follows the main theorem and Lemmas B.7, C.4, E.3-E.5, every unnamed absolute constant set
+to the least value the written proof allows. `practical` keeps the shape and shrinks the numbers.
 """
 
 from __future__ import annotations
