@@ -1,7 +1,8 @@
-"""The command line: lpo train | resume | eval | render | plot | list."""
+"""The command line: lpo train | resume | eval | render | plot | list | theory."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from dataclasses import dataclass
@@ -91,6 +92,10 @@ class PlotOptions:
 @dataclass(frozen=True)
 class ListOptions:
     """Show algorithms, environments with their thresholds, and presets."""
+
+
+class TheoryOptions:
+    """Run Algorithms 1-6 or a peer on an MDP with exact values; `theory compare`: a grid."""
 
 
 def option(arguments: list[str], name: str) -> str | None:
@@ -204,6 +209,14 @@ def list_all(arguments: list[str]) -> None:
     print_tables()
 
 
+def theory(arguments: list[str]) -> None:
+    if importlib.util.find_spec("numba") is None:
+        raise LPOError("`lpo theory` needs numba; run `pip install 'lpo-rl[theory]'`.")
+    from lpo.theory.cli import dispatch
+
+    dispatch(arguments)
+
+
 COMMANDS = {
     "train": (train, TrainOptions),
     "resume": (resume, ResumeOptions),
@@ -211,6 +224,7 @@ COMMANDS = {
     "render": (render, RenderOptions),
     "plot": (plot, PlotOptions),
     "list": (list_all, ListOptions),
+    "theory": (theory, TheoryOptions),
 }
 
 

@@ -161,16 +161,20 @@ def _show(title: str, figures: dict, json: bool, note: str = "") -> None:
         print(note)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """`[theory flags]` or `compare [flags]`; a user's mistake is one sentence and exit code 2."""
+def dispatch(words: Sequence[str]) -> None:
+    """`[theory flags]` or `compare [flags]`."""
     import tyro
 
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    if list(words[:1]) == ["compare"]:
+        tyro.cli(compare, prog="lpo theory compare", args=words[1:])
+    else:
+        tyro.cli(theory, prog="lpo theory", args=words)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """`dispatch`; a user's mistake is one sentence and exit code 2."""
     try:
-        if words[:1] == ["compare"]:
-            tyro.cli(compare, prog="lpo theory compare", args=words[1:])
-        else:
-            tyro.cli(theory, prog="lpo theory", args=words)
+        dispatch(sys.argv[1:] if arguments is None else arguments)
     except LPOError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
