@@ -79,9 +79,9 @@ def test_resume_goes_further_and_is_bit_equal(run, tmp_path, capsys):
 
 
 def test_eval_plot_and_list(run, tmp_path, capsys):
-    assert lpo("eval", run, "--episodes", "3") == 0
+    assert lpo("eval", run, "--episodes", "3", "--checkpoint", "last") == 0
     said = capsys.readouterr().out
-    assert "over 3 episodes" in said and "x_velocity > 0.7402" in said
+    assert "over 3 episodes" in said and "step 1200" in said and "x_velocity > 0.7402" in said
     assert lpo("plot", run, run, "--out", tmp_path / "a.png") == 0
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     assert lpo("list") == 0
@@ -111,6 +111,7 @@ def test_help_names_every_option_of_the_papers_table(capsys):
         (["--env", "CartPole-v1", "--threshold", "hard"], "does not apply"),
         (["--config", "nowhere.json"], "nowhere.json"),
         (["--preset", "best"], "choose one of"),
+        (["--preset", "paper", "--config", "x.json"], "leave one"),
     ],
 )
 def test_bad_input_is_one_sentence_and_makes_no_directory(arguments, words, tmp_path, capsys):

@@ -101,10 +101,12 @@ class Agent:
         return checkpoint.save(path.parent, path.with_suffix("").name, run.trainer.arrays(), record)
 
     @classmethod
-    def load(cls, path: str | Path, env: Any = None, *, eval_env: Any = None) -> Agent:
-        """An agent from ``save``, or the best (else the latest) checkpoint of a run directory."""
+    def load(
+        cls, path: str | Path, env: Any = None, *, eval_env: Any = None, which: str = "best"
+    ) -> Agent:
+        """An agent from ``save``, or from the best or last checkpoint of a run directory."""
         path = Path(path)
-        saved = load_agent_checkpoint(path)
+        saved = load_agent_checkpoint(path, which)
         c = config.from_dict(saved.record["config"], str(path))
         if env is None and c.env == "custom":
             raise LPOError(
@@ -121,14 +123,15 @@ class Agent:
         return agent
 
 
-def load_agent_checkpoint(path: Path) -> checkpoint.Checkpoint:
-    if (path / "checkpoints").is_dir():
-        best = path / "checkpoints" / "best.safetensors"
-        return (
-            checkpoint.load(best)
-            if best.exists()
-            else checkpoint.load_latest(path / "checkpoints")[0]
-        )
+def load_agent_checkpoint(path: Path, which: str) -> checkpoint.Checkpoint:
+    """``which`` of a run directory: "best" by evaluation (the last if there was none) or "last"."""
+    folder = path / "checkpoints"
+    if which not in ("best", "last"):
+        raise LPOError(f"There is no {which!r} checkpoint; choose best or last.")
+    if folder.is_dir():
+        best = folder / "best.safetensors"
+        is_best = which == "best" and best.exists()
+        return checkpoint.load(best) if is_best else checkpoint.load_latest(folder)[0]
     return checkpoint.load(path.with_suffix(".safetensors"))
 
 

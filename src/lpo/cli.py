@@ -1,12 +1,13 @@
-"""The command line: lpo train | resume | eval | render | plot | list."""
+"""The command line: lpo train | resume | eval | render | plot | list | theory."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -52,6 +53,8 @@ class EvalOptions:
     """Number of episodes."""
     seed: int = 1_000_003
     """Seed of the episodes."""
+    checkpoint: Literal["best", "last"] = "best"
+    """Policy to take from a run directory: the best by evaluation, or the last."""
     stochastic: bool = False
     """Sample actions instead of taking the mode."""
 
@@ -68,6 +71,8 @@ class RenderOptions:
     """Longest clip in environment steps."""
     seed: int = 0
     """Seed of the episode."""
+    checkpoint: Literal["best", "last"] = "best"
+    """Policy to take from a run directory: the best by evaluation, or the last."""
     stochastic: bool = False
     """Sample actions instead of taking the mode."""
 
@@ -87,6 +92,10 @@ class PlotOptions:
 @dataclass(frozen=True)
 class ListOptions:
     """Show algorithms, environments with their thresholds, and presets."""
+
+
+class TheoryOptions:
+    """Run Algorithms 1-6 or a peer on an MDP with exact values; `theory compare`: a grid."""
 
 
 def option(arguments: list[str], name: str) -> str | None:
@@ -112,6 +121,8 @@ def parse(kind: Any, command: str, arguments: list[str], default: Any = None) ->
 
 def train(arguments: list[str]) -> None:
     file, name = option(arguments, "config"), option(arguments, "preset") or "paper"
+    if file and option(arguments, "preset"):
+        raise LPOError("--config and --preset were both given; leave one of them out.")
     env = option(arguments, "env") or config.DEFAULT_ENV
     base = config.read(Path(file)) if file else config.preset(name, env)
     options = parse(TrainOptions, "train", arguments, TrainOptions(base, preset=name))
@@ -155,7 +166,7 @@ def evaluate(arguments: list[str]) -> None:
 
     if options.episodes < 1:
         raise LPOError(f"--episodes is {options.episodes}; pass 1 or more.")
-    agent = Agent.load(options.run)
+    agent = Agent.load(options.run, which=options.checkpoint)
     env = make_envs(agent.config, options.episodes)
     trainer = agent.run.trainer
     episodes = run_episodes(
@@ -177,7 +188,10 @@ def render(arguments: list[str]) -> None:
 
     default = options.run / "policy.mp4" if options.run.is_dir() else Path("policy.mp4")
     out = options.out or default
-    print(render_run(options.run, out, options.steps, options.seed, not options.stochastic))
+    deterministic = not options.stochastic
+    print(
+        render_run(options.run, out, options.steps, options.seed, deterministic, options.checkpoint)
+    )
 
 
 def plot(arguments: list[str]) -> None:
@@ -195,6 +209,14 @@ def list_all(arguments: list[str]) -> None:
     print_tables()
 
 
+def theory(arguments: list[str]) -> None:
+    if importlib.util.find_spec("numba") is None:
+        raise LPOError("`lpo theory` needs numba; run `pip install 'lpo-rl[theory]'`.")
+    from lpo.theory.cli import dispatch
+
+    dispatch(arguments)
+
+
 COMMANDS = {
     "train": (train, TrainOptions),
     "resume": (resume, ResumeOptions),
@@ -202,6 +224,7 @@ COMMANDS = {
     "render": (render, RenderOptions),
     "plot": (plot, PlotOptions),
     "list": (list_all, ListOptions),
+    "theory": (theory, TheoryOptions),
 }
 
 

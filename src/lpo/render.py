@@ -25,13 +25,15 @@ NO_GL = (
 )
 
 
-def render_run(path: Path, out: Path, steps: int, seed: int, deterministic: bool) -> Path:
+def render_run(
+    path: Path, out: Path, steps: int, seed: int, deterministic: bool, which: str
+) -> Path:
     """Play one episode of the agent at ``path`` and write it to ``out`` (.mp4 or .gif)."""
     if out.suffix not in (".mp4", ".gif"):
         raise LPOError(f"A video cannot be written as {out.name}; name it .mp4 or .gif.")
     if steps < 1:
         raise LPOError(f"--steps is {steps}; pass 1 or more.")
-    frames, fps = play(path, steps, seed, deterministic)
+    frames, fps = play(path, steps, seed, deterministic, which)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         write_video(out, frames, fps)
@@ -40,11 +42,13 @@ def render_run(path: Path, out: Path, steps: int, seed: int, deterministic: bool
     return out
 
 
-def play(path: Path, steps: int, seed: int, deterministic: bool) -> tuple[list[np.ndarray], float]:
+def play(
+    path: Path, steps: int, seed: int, deterministic: bool, which: str
+) -> tuple[list[np.ndarray], float]:
     """Frames of one episode, and frames per second."""
-    saved = config.from_dict(load_agent_checkpoint(path).record["config"], str(path))
+    saved = config.from_dict(load_agent_checkpoint(path, which).record["config"], str(path))
     prepare_gl(saved.env)
-    agent = Agent.load(path)
+    agent = Agent.load(path, which=which)
     c, policy, rng = agent.config, agent.run.trainer.policy(), np.random.default_rng(seed)
     env = make_single(c.env, **threshold_options(c), env_kwargs=config.env_kwargs(c))
     obs, _ = env.reset(seed=seed)
