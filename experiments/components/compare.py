@@ -68,10 +68,9 @@ def run(scale: str, root: Path) -> None:
                 c = replace(config.preset("paper", options["env"]), **options)
                 c = replace(c, algo=algo, seed=seed, checkpoint_every=50_000, keep_checkpoints=1)
                 fresh = not any((out / "checkpoints").glob("[0-9]*.json"))
-                job = start(c, unused(out)) if fresh else resume(out)[0]
-                if job.env_steps < job.until:
-                    job.advance()
-                job.close()
+                with start(c, unused(out)) if fresh else resume(out)[0] as job:
+                    if job.env_steps < job.until:
+                        job.advance()
                 print(f"{name} {algo} seed {seed}: {job.env_steps} steps", flush=True)
 
 
