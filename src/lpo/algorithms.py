@@ -58,16 +58,18 @@ ALGORITHMS: dict[str, Algorithm] = {
         "random network distillation on s′, constant rollouts", "rnd", "every", inputs="next"
     ),
     "pcpg": Algorithm(
-        "kernel width on (s,a), constant rollouts, policy cover with roll-in",
+        "kernel width on (s,a) as an indicator, constant rollouts, policy cover with roll-in",
         "elliptic",
         "every",
         "cover",
+        shape="indicator",
     ),
     "eniac-original": Algorithm(
-        "width network on (s,a), constant rollouts, policy cover with roll-in",
+        "width network on (s,a) as an indicator, constant rollouts, policy cover with roll-in",
         "width",
         "every",
         "cover",
+        shape="indicator",
     ),
     "ppo": Algorithm("no bonus, constant rollouts", "none", "every"),
 }

@@ -116,7 +116,8 @@ class Config:
     bonus_inputs: Literal["sa", "next", "s"] | None = None
     """What the bonus reads: (s,a), s′ or s; by default the algorithm's own."""
     bonus_shape: Literal["raw", "indicator", "lpo"] | None = None
-    """Of a width ω: ω itself, ENIAC's 1{ω ≥ β}/(1−γ), or LPO's eq. (E5); by default raw."""
+    """Of a width ω: ω itself, ENIAC's 1{ω ≥ β}/(1−γ), or LPO's eq. (E5); by default the
+    algorithm's own (the indicator of its paper for pcpg and eniac-original, else ω)."""
     bonus_threshold: float = 0.1
     """β of that width: (s,a) is known when ω < β."""
     bonus_epsilon: float = 1.0
