@@ -99,9 +99,17 @@ def test_a_growing_run_compiles_once(tiny):
     assert trainer.learn._cache_size() == 1
 
 
-@pytest.mark.parametrize("algo", list(ALGORITHMS))
-def test_every_row_trains_and_restores_to_the_bit(tiny, algo):
-    c = tiny(algo=algo)
+VARIANTS = [{"algo": algo} for algo in ALGORITHMS] + [
+    {"algo": "ppo", "switch": "sensitivity", "features": "critic", "num_features": 32},
+    {"algo": "ppo", "start": "cover", "cover_weights": "logdet", "first_uniform": 0.5},
+]
+
+
+@pytest.mark.parametrize(
+    "options", VARIANTS, ids=lambda options: "-".join(map(str, options.values()))
+)
+def test_every_row_trains_and_restores_to_the_bit(tiny, options):
+    c = tiny(**options)
     whole, _ = trained(c, turns=4)
     half, _ = trained(c, turns=2)
     arrays = half.arrays()

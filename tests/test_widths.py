@@ -29,7 +29,9 @@ def test_the_width_is_attained_and_cannot_be_exceeded(samples, epsilon):
     gram = data.T @ data
     eigenvalues, basis = np.linalg.eigh(gram)
     w = np.asarray(
-        width(*(jnp.asarray(x, jnp.float32) for x in (eigenvalues, basis, phi)), epsilon, rho)
+        jax.jit(width)(
+            *(jnp.asarray(x, jnp.float32) for x in (eigenvalues, basis, phi)), epsilon, rho
+        )
     )
     np.testing.assert_allclose(w, best_by_direction(gram, phi, epsilon, rho), atol=1e-5)
     delta = rng.standard_normal((4000, 6))
@@ -97,13 +99,13 @@ def trained_bonus(shape="raw"):
 def test_a_place_that_was_visited_is_less_novel(make):
     bonus, data = make(), two_places()
     state = bonus.init(jax.random.key(0))
-    _, state, first = bonus.score(state, data)
+    score, update = jax.jit(bonus.score), jax.jit(bonus.update)
+    _, state, first = score(state, data)
     assert float(first["bonus/width"]) == pytest.approx(1.0, abs=0.05)  # all is new at first
     seen = data._replace(valid=data.valid & jnp.array([True, False]))
-    update = jax.jit(bonus.update)
     for i in range(6):
         state, metrics = update(state, seen, jax.random.key(i))
-    after, _, last = bonus.score(state, data)
+    after, _, last = score(state, data)
     raw = np.asarray(after[0]) * float(last["bonus/scale"])
     assert raw[:, 0].mean() < 0.5 * raw[:, 1].mean()
     assert all(np.isfinite(float(v)) for v in (last | metrics).values())
@@ -111,8 +113,8 @@ def test_a_place_that_was_visited_is_less_novel(make):
 
 def test_the_gram_matrix_holds_the_valid_rows():
     bonus, data = kernel_bonus(), two_places(steps=5, pad=3)
-    _, state, _ = bonus.score(bonus.init(jax.random.key(0)), data)
-    state, metrics = bonus.update(state, data, jax.random.key(0))
+    _, state, _ = jax.jit(bonus.score)(bonus.init(jax.random.key(0)), data)
+    state, metrics = jax.jit(bonus.update)(state, data, jax.random.key(0))
     assert float(jnp.trace(state.gram)) == pytest.approx(10.0, rel=1e-4)  # ten samples, ‖φ‖ = 1
     assert 0 < float(metrics["bonus/dimension"]) < 10
 
@@ -142,7 +144,7 @@ def test_a_width_far_off_does_not_run_away():
         for layer in orthogonal_net(jax.random.key(0), (3, 16, 1), 1, 1)
     )
     x = jax.random.normal(jax.random.key(1), (8, 3))
-    loss, grads = jax.value_and_grad(width_loss)(big, x, x, 10.0)
+    loss, grads = jax.jit(jax.value_and_grad(width_loss))(big, x, x, 10.0)
     slope = sum(jax.tree.leaves(jax.tree.map(lambda g, w: (g * w).sum(), grads, big)))
     assert float(loss) > 1 and float(slope) > 0  # descending shrinks the weights
 

@@ -147,7 +147,7 @@ def table(scale: str, root: Path) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="lpo-s against its peers")
     parser.add_argument("what", choices=("run", "table"))
     parser.add_argument("--scale", choices=SCALES, default="pilot")
     parser.add_argument("--root", type=Path, default=Path("runs/components"))
