@@ -26,7 +26,8 @@ from lpo.features import Features
 from lpo.switch.base import Look, Switch
 
 RHO = 1.0  # radius of the ball of differences Δθ; with ‖φ‖ ≤ 1 a function moves by at most ρ = 2W
-BLOCK = 64  # samples per rank-k update
+BLOCK = 128  # samples that are measured together
+RANK = 16  # additions that are made together
 
 
 class SensitivityState(NamedTuple):
@@ -54,14 +55,13 @@ class Absorbed(NamedTuple):
 def absorb(
     gram: Array, inverse: Array, phi: Array, u: Array, valid: Array, factor: float, floor: float
 ) -> Absorbed:
-    """Algorithm 2 on a block of samples one after another, exactly, with one rank-B update.
+    """Algorithm 2 on a block of B samples one after another, exactly, updating Σ once.
 
     A sample enters with probability 1/n, n = max{1, ⌊1/s_z⌋} copies, s_z = ``factor``·sensitivity.
     Only ΦMΦᵀ [B, B] has to follow the turns, as M = (Σ + I/ρ²)⁻¹ moves by Sherman-Morrison:
-    K ← K − c k kᵀ/(1 + c k_i). Then M ← M − V(I + K₀)⁻¹Vᵀ, K₀ and V = MΦᵀ scaled by √c.
+    K ← K − c k kᵀ/(1 + c k_i).
     """
-    v = inverse @ phi.T
-    k0 = phi @ v
+    k0 = phi @ (inverse @ phi.T)
     least = floor * (phi**2).sum(-1)
     order = jnp.arange(len(phi))
 
@@ -91,15 +91,29 @@ def absorb(
     )
     sensitivity = jnp.where(order >= at, s, sensitivity) * valid
 
-    def add(matrices):
-        gram, inverse = matrices
-        root = jnp.sqrt(copies)
-        lower = jnp.linalg.cholesky(jnp.eye(len(phi)) + root[:, None] * k0 * root)
-        half = jax.scipy.linalg.solve_triangular(lower, root[:, None] * v.T, lower=True)
-        return gram + (phi.T * copies) @ phi, inverse - half.T @ half
-
-    gram, inverse = jax.lax.cond(copies.any(), add, lambda same: same, (gram, inverse))
+    gram, inverse = add_copies(gram, inverse, phi, copies)
     return Absorbed(gram, inverse, rise, copies, sensitivity)
+
+
+def add_copies(gram: Array, inverse: Array, phi: Array, copies: Array) -> tuple[Array, Array]:
+    """Σ ← Σ + Φᵀ diag(c) Φ and its inverse by Woodbury, ``RANK`` of the added rows at a time:
+
+    M ← M − V(I + K)⁻¹Vᵀ with V = MΦᵀ√c and K = √c ΦMΦᵀ√c. Few rows are added to a known Ẑ.
+    """
+    order = jnp.argsort(copies == 0, stable=True)  # the added ones come first
+    order = jnp.pad(order, (0, -len(phi) % RANK), constant_values=len(phi))
+    root = jnp.sqrt(jnp.append(copies, 0.0))
+
+    def chunk(i, matrices):
+        gram, inverse = matrices
+        at = jax.lax.dynamic_slice(order, (i * RANK,), (RANK,))
+        rows = root[at, None] * phi[jnp.minimum(at, len(phi) - 1)]
+        v = inverse @ rows.T
+        lower = jnp.linalg.cholesky(jnp.eye(RANK) + rows @ v)
+        half = jax.scipy.linalg.solve_triangular(lower, v.T, lower=True)
+        return gram + rows.T @ rows, inverse - half.T @ half
+
+    return jax.lax.fori_loop(0, -(-(copies > 0).sum() // RANK), chunk, (gram, inverse))
 
 
 def inverse_of(gram: Array, rho: float) -> tuple[Array, Array]:
