@@ -75,27 +75,39 @@ def test_a_bonus_leaves_policy_critic_and_actions_of_the_first_rollout_alone(tin
     np.testing.assert_array_equal(ppo.collect(1200)[0].action, eniac.collect(1200)[0].action)
 
 
-def test_a_growing_run_compiles_once(tiny):
-    c = tiny(steps=4000, eval_every=0)
-    trainer = make_trainer(c)
-    sizes = []
-    compilations = []
+def run_and_count_compilations(trainer, steps):
+    """Sizes of the rollouts, and how often something was compiled after the first."""
+    sizes, compilations = [], []
     jax.monitoring.register_event_duration_secs_listener(
         lambda event, seconds, **kw: (
             compilations.append(event) if "backend_compile" in event else None
         )
     )
     try:
-        while trainer.env_steps < c.steps:
-            sizes.append(trainer.iterate(c.steps)["switch/rollout_steps"])
+        while trainer.env_steps < steps:
+            sizes.append(trainer.iterate(steps)["switch/rollout_steps"])
             if len(sizes) == 1:
                 compilations.clear()
-        after_first = len(compilations)
+        return sizes, len(compilations)
     finally:
         jax.monitoring.clear_event_listeners()
+
+
+def test_a_growing_run_compiles_once(tiny):
+    c = tiny(steps=4000, eval_every=0)
+    trainer = make_trainer(c)
+    sizes, after_first = run_and_count_compilations(trainer, c.steps)
     assert len(set(sizes)) > 5  # it did grow
     assert sum(sizes) == c.steps
     assert after_first == 0
+    assert trainer.learn._cache_size() == 1
+
+
+@pytest.mark.parametrize("algo", ["lpo-s", "pcpg", "eniac-original"])
+def test_rollouts_of_any_size_and_roll_ins_compile_once(tiny, algo):
+    trainer = make_trainer(tiny(algo=algo))
+    sizes, after_first = run_and_count_compilations(trainer, 1170)  # the last look is a short one
+    assert after_first == 0 and sizes[-1] != sizes[0]
     assert trainer.learn._cache_size() == 1
 
 

@@ -62,7 +62,7 @@ def _observe(state: FeatureState, x: Array, valid: Array) -> FeatureState:
 
 
 def _start(weights: Array, size: int) -> FeatureState:
-    norm = init_moments(1)._replace(mean=jnp.full(1, float(size)))
+    norm = init_moments(1)._replace(mean=jnp.full(1, size, jnp.float32))
     return FeatureState(weights, init_moments(size), norm)
 
 

@@ -102,7 +102,7 @@ def width_network(
             net=net,
             opt=optim.init(net),  # pyright: ignore[reportArgumentType]
             inputs=init_moments(size),
-            data=Reservoir(jnp.zeros((capacity, size)), jnp.full(capacity, -1.0)),
+            data=Reservoir(jnp.zeros((capacity, size)), jnp.full(capacity, -1.0, jnp.float32)),
             seen=jnp.float32(0),
             discounted=jnp.zeros(num_envs),
             returns=init_moments(1),
