@@ -1,4 +1,4 @@
-"""The command line: lpo train | resume | eval | render | plot | list."""
+"""The command line: the commands of `lpo`."""
 
 from __future__ import annotations
 
@@ -86,6 +86,22 @@ class PlotOptions:
     """Metric to draw (see `metrics.jsonl`)."""
     out: Path | None = None
     """PNG file (default: curve.png in the run, or in the current directory for several)."""
+
+
+@dataclass(frozen=True)
+class SweepOptions:
+    """Run a grid of runs, one process per core, and go on where it was if interrupted."""
+
+    grid: tyro.conf.Positional[Path]
+    """TOML file: name, algos, envs, seeds, steps, thresholds, overrides, variants."""
+    out: Path | None = None
+    """Directory of the sweep (default: runs/NAME)."""
+    workers: int | None = None
+    """Processes, each on a core of its own (default: the usable cores)."""
+    ray: str | None = None
+    """Address of a Ray cluster to run on instead; --out must be on storage its nodes share."""
+    plan: bool = False
+    """Only show the runs and where they stand."""
 
 
 @dataclass(frozen=True)
@@ -197,6 +213,13 @@ def plot(arguments: list[str]) -> None:
     print(plot_runs(options.runs, options.metric, options.out or single / "curve.png"))
 
 
+def sweep(arguments: list[str]) -> None:
+    options = parse(SweepOptions, "sweep", arguments)
+    from lpo.sweep.main import sweep as run_grid
+
+    sys.exit(run_grid(options.grid, options.out, options.workers, options.ray, options.plan))
+
+
 def list_all(arguments: list[str]) -> None:
     parse(ListOptions, "list", arguments)
     from lpo.progress import print_tables
@@ -210,6 +233,7 @@ COMMANDS = {
     "eval": (evaluate, EvalOptions),
     "render": (render, RenderOptions),
     "plot": (plot, PlotOptions),
+    "sweep": (sweep, SweepOptions),
     "list": (list_all, ListOptions),
 }
 

@@ -6,7 +6,7 @@ import dataclasses
 import signal
 import threading
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from lpo import algorithms, checkpoint, config
 from lpo.config import Config
 from lpo.envs import make_batch
 from lpo.errors import LPOError
-from lpo.log import MemoryLog, RunLog, create_directory, open_directory
+from lpo.log import MemoryLog, RunLog, claim, create_directory, open_directory
 from lpo.train import Trainer
 from lpo.types import BatchEnv
 
@@ -170,19 +170,23 @@ def start(c: Config, out: Path) -> Run:
     """A new run in the new directory ``out``."""
     trainer = make_trainer(c)
     directory = create_directory(out, trainer.config, trainer.env.description)
-    return Run(trainer, RunLog(directory), directory)
+    return Run(trainer, RunLog(directory, claim(directory)), directory)
 
 
 def resume(directory: Path, steps: int | None = None) -> tuple[Run, list[str]]:
     """The run as its newest sound checkpoint left it, and what was wrong with newer ones."""
     c = open_directory(directory)
-    saved, problems = checkpoint.load_latest(directory / "checkpoints")
-    trainer = make_trainer(c)
-    trainer.restore(saved.arrays)
+    with ExitStack() as undo:
+        claimed = undo.enter_context(claim(directory))  # before anything of it is read
+        saved, problems = checkpoint.load_latest(directory / "checkpoints")
+        trainer = make_trainer(c)
+        trainer.restore(saved.arrays)
+        undo.pop_all()
     if not trainer.env.resumable:
         problems.append(f"{c.env} cannot return to a saved state, so new episodes begin here.")
     trainer.seconds = dict(saved.record["seconds"])
-    run = Run(trainer, RunLog(directory, saved.record["logs"], trainer.env_steps), directory)
+    log = RunLog(directory, claimed, saved.record["logs"], trainer.env_steps)
+    run = Run(trainer, log, directory)
     run.until = steps or saved.record["until"]
     run.best = saved.record["best"]
     return run, problems
