@@ -7,7 +7,6 @@ options; one that names its ``algo`` is a column of its own, any other is crosse
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import re
 import tomllib
 from pathlib import Path
@@ -62,9 +61,10 @@ def expand(values: dict[str, Any]) -> Grid:
     columns = labels(values)
     items = [
         make_item(values, label, options, env, threshold, seed)
-        for seed, env, threshold, (label, options) in itertools.product(
-            seeds, values["envs"], values.get("thresholds", [None]), columns.items()
-        )
+        for seed in seeds
+        for env in values["envs"]
+        for threshold in values.get("thresholds", [None])
+        for label, options in columns.items()
     ]
     names = [item.name for item in items]
     twice = next((name for name in names if names.count(name) > 1), None)
