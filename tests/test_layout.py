@@ -7,8 +7,8 @@ SOURCE = Path(__file__).parents[1] / "src" / "lpo"
 ROOMS = [
     "errors", "types", "config", "envs", "nets", "distributions", "normalize", "minibatch",
     "rollout", "bonus", "switch", "advantage", "ppo", "algorithms", "checkpoint", "log", "evaluate",
-    "train", "run", "report", "agent", "render", "progress", "sweep",
-    "cli",
+    "train", "run", "report", "agent", "render", "clips", "progress",
+    "sweep", "cli",
 ]  # fmt: skip
 
 

@@ -105,6 +105,22 @@ class SweepOptions:
 
 
 @dataclass(frozen=True)
+class ReportOptions:
+    """Make a page of runs: curves with intervals, comparisons, clips, options and all numbers."""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """Run directories, or directories of sweeps."""
+    out: Path | None = None
+    """Directory of the report (default: report/ in the sweep, or in the current directory)."""
+    title: str | None = None
+    """Title of the page (default: the name of the first directory)."""
+    reference: str | None = None
+    """Label that the others are compared with (default: lpo where there is one)."""
+    clips: bool = True
+    """Clips of the best policies (needs EGL or OSMesa)."""
+
+
+@dataclass(frozen=True)
 class ListOptions:
     """Show algorithms, environments with their thresholds, and presets."""
 
@@ -220,6 +236,23 @@ def sweep(arguments: list[str]) -> None:
     sys.exit(run_grid(options.grid, options.out, options.workers, options.ray, options.plan))
 
 
+def report(arguments: list[str]) -> None:
+    options = parse(ReportOptions, "report", arguments)
+    from lpo.report.main import Clips, make_report
+    from lpo.report.runs import Runs
+
+    runs = Runs(options.runs)
+    out = options.out or (options.runs[0] if len(options.runs) == 1 else Path(".")) / "report"
+    clips = Clips({})
+    if options.clips:
+        from lpo.clips import make_clips
+
+        clips = make_clips(runs, out)
+    title = options.title or options.runs[0].resolve().name
+    command = " ".join(["lpo report", *arguments])
+    print(make_report(runs, out, title, command, options.reference, clips))
+
+
 def list_all(arguments: list[str]) -> None:
     parse(ListOptions, "list", arguments)
     from lpo.progress import print_tables
@@ -234,6 +267,7 @@ COMMANDS = {
     "render": (render, RenderOptions),
     "plot": (plot, PlotOptions),
     "sweep": (sweep, SweepOptions),
+    "report": (report, ReportOptions),
     "list": (list_all, ListOptions),
 }
 
