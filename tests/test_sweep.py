@@ -296,3 +296,17 @@ def test_a_stopped_sweep_checkpoints_its_runs(tmp_path):
     assert reached
     rows = [latest(root, i.name) for i in read_grid(grid).items]
     assert all(s.env_steps == r["env_steps"] for s, r in zip(states, rows, strict=True) if r)
+
+
+def test_the_grids_of_the_experiments_are_sound():
+    folder = Path(__file__).parents[1] / "experiments"
+    grids = {path.stem: read_grid(path) for path in folder.rglob("*.toml")}
+    assert {"half", "hard", "steps10k", "steps200k", "parts", "smoke"} <= set(grids)
+    figure1 = grids["half"].items
+    assert len(figure1) == 60 and {i.config.steps for i in figure1} == {2_000_000}
+    assert {(i.config.env.split("/")[1], i.config.batch_size) for i in figure1} == {
+        ("SparseHopper-v0", 32), ("SparseWalker2d-v0", 16), ("SparseHalfCheetah-v0", 16),
+    }  # fmt: skip
+    labels = {item.label for item in grids["steps10k"].items}
+    assert labels == {f"{a}-{n}" for a in ("ppo", "eniac", "rnd", "lpo") for n in ("norm", "raw")}
+    assert len(grids["parts"].items) == 100

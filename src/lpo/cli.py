@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -249,7 +250,7 @@ def report(arguments: list[str]) -> None:
 
         clips = make_clips(runs, out)
     title = options.title or options.runs[0].resolve().name
-    command = " ".join(["lpo report", *arguments])
+    command = shlex.join(["lpo", "report", *arguments])
     print(make_report(runs, out, title, command, options.reference, clips))
 
 

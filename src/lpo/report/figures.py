@@ -18,9 +18,9 @@ PALETTE = ("#b3762e", "#7a5195", "#1b7837", "#d95f9f", "#3b8ea5", "#8c510a", "#5
 STYLE: dict[Any, Any] = {
     "font.size": 10, "axes.titlesize": 10.5, "axes.titleweight": "bold",
     "axes.titlelocation": "left", "axes.spines.top": False, "axes.spines.right": False,
-    "axes.edgecolor": "#888", "axes.labelcolor": "#333", "xtick.color": "#555", "ytick.color": "#555",
-    "axes.grid": True, "grid.color": "#ddd", "grid.linewidth": 0.6, "legend.frameon": False,
-    "svg.hashsalt": "lpo", "lines.linewidth": 1.8,
+    "axes.edgecolor": "#888", "axes.labelcolor": "#333", "xtick.color": "#555",
+    "ytick.color": "#555", "axes.grid": True, "grid.color": "#ddd", "grid.linewidth": 0.6,
+    "legend.frameon": False, "svg.hashsalt": "lpo", "lines.linewidth": 1.8,
 }  # fmt: skip
 SIZE = (4.8, 3.3)
 
@@ -137,8 +137,10 @@ def first_rewards(runs: Runs, task: str, out: Path, name: str) -> None:
         ax.set_yticks(range(len(labels)), labels)
         ax.set_ylim(len(labels) - 0.5, -0.5)
         ax.set_xscale("log")
+        budget = max(run.config.steps for label in labels for run in runs.cell(task, label))
+        ax.set_xlim(min(100, budget / 10), budget * 1.3)
         ax.set_title(task)
-        ax.set_xlabel("environment steps (log)")
+        steps_axis(ax)
 
 
 def improvements(runs: Runs, reference: str, out: Path, name: str) -> list[dict[str, Any]]:

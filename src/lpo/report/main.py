@@ -112,7 +112,7 @@ def compare(runs: Runs, out: Path, reference: str) -> tuple[list[str], dict[str,
     text += f" Not on every task and so left out: {', '.join(left)}." if left else ""
     scores = tables.score_rows(runs)
     content = page.grid(drawn) + page.table(scores)
-    return [page.section("Across tasks", text, content)], {
+    return [page.section("Comparison", text, content)], {
         "profiles": profiles,
         "improvement": improved,
         "scores": scores,

@@ -86,6 +86,8 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
     found: list[Path] = []
     for path in paths:
         inside = sorted(p.parent for p in path.glob("*/config.json")) if path.is_dir() else []
+        places = {row["name"]: i for i, row in enumerate(planned(path))}
+        inside.sort(key=lambda p, at=places: at.get(p.name, len(at)))
         if (path / "config.json").is_file():
             found.append(path)
         elif inside:
@@ -97,12 +99,18 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
+def planned(sweep: Path) -> list[dict[str, Any]]:
+    """The rows of a sweep's plan; none where ``sweep`` is not one."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        rows = json.loads((sweep / "sweep.json").read_text())["runs"]
+        return [row for row in rows if {"name", "label"} <= row.keys()]
+    return []
+
+
 def label_of(run: Path, c: Config) -> str:
     """The column that the sweep beside the run gave it; a run on its own goes by its algorithm."""
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, StopIteration):
-        plan = json.loads((run.parent / "sweep.json").read_text())
-        return str(next(row["label"] for row in plan["runs"] if row["name"] == run.name))
-    return c.algo
+    rows = planned(run.parent)
+    return next((str(row["label"]) for row in rows if row["name"] == run.name), c.algo)
 
 
 def load_run(path: Path) -> RunData | None:
@@ -110,12 +118,9 @@ def load_run(path: Path) -> RunData | None:
     c, description, rows = open_directory(path), read_task(path), read_metrics(path)
     if not any("eval/return" in row or "rollout/return" in row for row in rows):
         return None
-    with contextlib.suppress(LPOError):
-        timing = read_metrics(path, "timing.jsonl")
-        return RunData(
-            path, label_of(path, c), task_line(description), c, description, rows, timing
-        )
-    return RunData(path, label_of(path, c), task_line(description), c, description, rows, [])
+    timing = read_metrics(path, "timing.jsonl") if (path / "timing.jsonl").exists() else []
+    label, task = label_of(path, c), task_line(description)
+    return RunData(path, label, task, c, description, rows, timing)
 
 
 class Runs:
