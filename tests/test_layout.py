@@ -49,6 +49,12 @@ def imported_modules(path: Path) -> set[str]:
     return plain | {n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module}
 
 
+def test_the_theory_imports_nothing_of_the_rest():
+    for path in (SOURCE / "theory").rglob("*.py"):
+        assert imported(path) <= {"errors"}, path
+        assert not {m for m in imported_modules(path) if m.split(".")[0] in ("jax", "optax")}, path
+
+
 def test_reports_read_directories_only():
     for path in (SOURCE / "report").rglob("*.py"):
         assert not imported(path) & {"train", "run", "agent", "ppo", "nets"}, path

@@ -28,3 +28,11 @@ def test_lpo_balances_a_pole():
         60_000
     )
     assert max(row.get("eval/return", 0) for row in agent.metrics) >= 400
+
+
+@pytest.mark.learning
+@pytest.mark.parametrize("seed", [2, 3, 4])
+def test_lpo_finds_the_goal_of_the_sparse_mountain_car(seed):
+    """No reward at all before the goal: only the bonus leads there."""
+    agent = LPO("lpo/SparseMountainCarContinuous-v0", seed=seed).learn(60_000)
+    assert agent.metrics[-1]["eval/success"] >= 0.9

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shlex
 import sys
@@ -124,6 +125,10 @@ class ReportOptions:
 @dataclass(frozen=True)
 class ListOptions:
     """Show algorithms, environments with their thresholds, and presets."""
+
+
+class TheoryOptions:
+    """Run Algorithms 1-6 or a peer on an MDP with exact values; `theory compare`: a grid."""
 
 
 def option(arguments: list[str], name: str) -> str | None:
@@ -261,6 +266,14 @@ def list_all(arguments: list[str]) -> None:
     print_tables()
 
 
+def theory(arguments: list[str]) -> None:
+    if importlib.util.find_spec("numba") is None:
+        raise LPOError("`lpo theory` needs numba; run `pip install 'lpo-rl[theory]'`.")
+    from lpo.theory.cli import dispatch
+
+    dispatch(arguments)
+
+
 COMMANDS = {
     "train": (train, TrainOptions),
     "resume": (resume, ResumeOptions),
@@ -270,6 +283,7 @@ COMMANDS = {
     "sweep": (sweep, SweepOptions),
     "report": (report, ReportOptions),
     "list": (list_all, ListOptions),
+    "theory": (theory, TheoryOptions),
 }
 
 

@@ -29,7 +29,8 @@ print(json.dumps([env.spec.id, env.spec.max_episode_steps, env.unwrapped.spec.kw
 
 
 def test_make_by_id_without_importing_lpo():
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    path = os.pathsep.join([str(SOURCE), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path}
     result = subprocess.run(
         [sys.executable, "-W", "error", "-c", BY_ID],
         env=environment,

@@ -144,7 +144,9 @@ def test_linear_sensitivity_equals_a_general_convex_solver(seed, d):
         return -((phi @ y) ** 2) / (y @ gram @ y + 1)
 
     best = max(-minimize(negative_ratio, rng.normal(size=d), tol=1e-9).fun for _ in range(4))
-    assert F.sensitivity(sensed, np.array([z]), CAP)[0] == pytest.approx(best, rel=1e-4, abs=1e-8)
+    got = F.sensitivity(sensed, np.array([z]), CAP)[0]
+    assert best <= got * (1 + 1e-9)  # the solver stops short of the supremum, never beyond it
+    assert got == pytest.approx(best, rel=5e-3, abs=1e-8)
 
 
 def test_disciplined_convex_solver_agrees_on_a_hundred_instances():

@@ -20,7 +20,8 @@ def test_every_algorithm_solves_a_chain(algorithm):
     N = 150 if algorithm in (*VALUE_BASED, "lpo-always") else 1500
     c = Constants.practical(m, N, M=200)
     # UCBVI-style bonuses shrink with visits: the chain needs the small scale to settle in 150
-    trace = run(algorithm, m, c, seed=1, options=Options(roll_in="law"), scale=0.05)
+    options = Options() if algorithm in VALUE_BASED else Options(roll_in="law")
+    trace = run(algorithm, m, c, seed=1, options=options, scale=0.05)
     assert trace.gap_last[-1] < 0.02 * m.optimal_value
     assert trace.iterations == N
     row = summary(trace)
@@ -87,8 +88,15 @@ def test_runner_refuses_nonsense():
     c = Constants.practical(m, 10)
     with pytest.raises(LPOError, match="choose one of"):
         run("sarsa", m, c)
-    with pytest.raises(LPOError, match="critic='sampled'"):
-        run("ucbvi", m, c, options=Options(critic="exact"))
+    for algorithm, option in [
+        ("ucbvi", {"critic": "exact"}),
+        ("kong", {"roll_in": "law"}),
+        ("eniac", {"patience": 0.1}),
+        ("copoe", {"known": "pair"}),
+        ("lpo-always", {"patience": 0.1}),
+    ]:
+        with pytest.raises(LPOError, match="leave it out"):
+            run(algorithm, m, c, options=Options(**option))
 
 
 @pytest.mark.parametrize("algorithm", ["lpo", "eniac", "pcpg", "copoe"])

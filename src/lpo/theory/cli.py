@@ -45,6 +45,7 @@ def theory(
     roll_in: Literal["rollout", "law"] = "rollout",
     known: Literal["state", "pair"] = "state",
     rounding: bool = False,
+    patience: float = 0.0,
     seconds: float = 600.0,
     json: bool = False,
 ) -> None:
@@ -52,7 +53,7 @@ def theory(
 
     Args:
         mdp: name or name:size, e.g. chain, riverswim:6, deepsea:8, lock:5, random, linear:20.
-        algorithm: lpo, lpo-always, eniac, pcpg, copoe, lsvi-ucb, ucbvi or kong.
+        algorithm: lpo, lpo-patient, lpo-always, eniac, pcpg, copoe, lsvi-ucb, ucbvi or kong.
         N: outer iterations (d-samples; episodes for lsvi-ucb, ucbvi and kong).
         seed: of everything random.
         critic: "exact" solves linear systems instead of sampling trajectories.
@@ -72,6 +73,7 @@ def theory(
         roll_in: walk to the heads, or draw them from their exact law.
         known: bonus indicator on the state (eq. E5) or the pair (Alg. 1).
         rounding: round samples to the cover of eq. (E2).
+        patience: switch only after this share of new additions (0: the paper; 0.05 is cheaper).
         seconds: stop at the first policy change after this long.
         json: print one JSON object instead of a table.
     """
@@ -80,7 +82,8 @@ def theory(
         return _print_theory(m, N, delta, target, json)
     given = {"n0": n0, "factor": factor, "width_bonus": width_bonus, "K": K, "eta": eta}
     chosen = Constants.practical(m, N, delta, **given, kappa=kappa, M=M)
-    options = Options(critic, estimator, reuse, roll_in, known, rounding=rounding)
+    readings = {"rounding": rounding, "patience": patience}
+    options = Options(critic, estimator, reuse, roll_in, known, **readings)
     trace = run(algorithm, m, chosen, seed, options, seconds)
     figures = {"algorithm": algorithm, "constants": chosen.kind, "critic": critic}
     late = f"Stopped by the time limit at iteration {trace.iterations}."
@@ -161,16 +164,20 @@ def _show(title: str, figures: dict, json: bool, note: str = "") -> None:
         print(note)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """`[theory flags]` or `compare [flags]`; a user's mistake is one sentence and exit code 2."""
+def dispatch(words: Sequence[str]) -> None:
+    """`[theory flags]` or `compare [flags]`."""
     import tyro
 
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    if list(words[:1]) == ["compare"]:
+        tyro.cli(compare, prog="lpo theory compare", args=words[1:])
+    else:
+        tyro.cli(theory, prog="lpo theory", args=words)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """`dispatch`; a user's mistake is one sentence and exit code 2."""
     try:
-        if words[:1] == ["compare"]:
-            tyro.cli(compare, prog="lpo theory compare", args=words[1:])
-        else:
-            tyro.cli(theory, prog="lpo theory", args=words)
+        dispatch(sys.argv[1:] if arguments is None else arguments)
     except LPOError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

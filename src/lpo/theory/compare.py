@@ -85,12 +85,12 @@ def cells(
         raise LPOError(
             f"no algorithm is called {unknown[0]!r}; choose from {', '.join(ALGORITHMS)}."
         )
-    return [
-        Cell(a, m, s, episodes if a in VALUE_BASED else N, M, seconds, options)
-        for m in mdps
-        for a in algorithms
-        for s in range(seeds)
-    ]
+    out = []
+    for mdp in mdps:
+        for name in algorithms:
+            mine = (episodes, Options()) if name in VALUE_BASED else (N, options)
+            out += [Cell(name, mdp, s, mine[0], M, seconds, mine[1]) for s in range(seeds)]
+    return out
 
 
 def read_rows(path: Path) -> list[dict]:

@@ -7,7 +7,7 @@ episodes for the value-based ones.
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, fields
 
 import numpy as np
 
@@ -31,6 +31,15 @@ ALGORITHMS = (
     "kong",
 )
 VALUE_BASED = ("lsvi-ucb", "ucbvi", "kong")
+_SHARED = frozenset({"critic", "estimator", "reuse", "roll_in"})
+_LPO = _SHARED | {"known", "rounding"}
+APPLIES = {  # the options each algorithm heeds; others must be left at their defaults
+    "lpo": _LPO | {"switch", "patience"},
+    "lpo-patient": _LPO | {"patience"},
+    "lpo-always": _LPO,
+    **dict.fromkeys(("eniac", "pcpg", "copoe"), _SHARED),
+    **dict.fromkeys(VALUE_BASED, frozenset()),
+}
 
 
 def value_bound(mdp: MDP) -> float:
@@ -64,10 +73,9 @@ def run(
         raise LPOError(
             f"no algorithm is called {algorithm!r}; choose one of {', '.join(ALGORITHMS)}."
         )
+    _check(algorithm, options)
     rng = np.random.default_rng(seed)
     if algorithm in VALUE_BASED:
-        if options.critic == "exact":
-            raise LPOError(f"{algorithm} learns from samples only; use critic='sampled'.")
         if algorithm == "ucbvi":
             return ucbvi(mdp, constants.N, rng, scale, seconds)
         if algorithm == "lsvi-ucb":
@@ -87,6 +95,14 @@ def run(
     if algorithm == "lpo-always":
         options = Options(**{**asdict(options), "switch": "always"})
     return lpo(mdp, F, constants, rng, options, seconds)
+
+
+def _check(algorithm: str, options: Options) -> None:
+    """No option is silently ignored."""
+    for option in fields(Options):
+        given = getattr(options, option.name)
+        if given != option.default and option.name not in APPLIES[algorithm]:
+            raise LPOError(f"{option.name}={given!r} means nothing to {algorithm}; leave it out.")
 
 
 EPSILONS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
