@@ -5,6 +5,7 @@ import dataclasses
 import json
 import re
 
+import numpy as np
 import pytest
 
 from lpo import cli, config
@@ -13,6 +14,7 @@ from lpo.config import Config
 from lpo.errors import LPOError
 from lpo.report.runs import Runs
 from lpo.report.tables import cell_rows, option_rows
+from lpo.visits import Visits
 
 TASK = {
     "id": "lpo/SparseHopper-v0", "preset": "half", "quantity": "x_velocity", "threshold": 0.7402,
@@ -33,6 +35,9 @@ def write_run(path, returns, rates=(0.0, 0.1), task=TASK, **options):
         row |= {"rollout/reward_rate": rate, "rollout/return": value}
         rows.append(row | ({} if c.algo == "ppo" else {"bonus/mean": 1.0 / (i + 1)}))
     (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    visits = Visits(task["id"], c.steps)
+    visits.add(np.zeros((3, 1, 11)), np.ones((3, 1), bool), 0)
+    (path / "visits.json").write_text(visits.to_json() or "")
     timing = {"env_steps": 1000, "time/rollout_s": 2.0, "time/learn_s": 3.0, "time/eval_s": 5.0}
     (path / "timing.jsonl").write_text(json.dumps(timing) + "\n")
     return path
@@ -80,7 +85,8 @@ def test_a_report_is_one_page_with_its_figures_and_numbers(sweep, capsys):
     assert len(sources) > 5 and all(source.startswith("data:") for source in sources)
     assert "<script" not in html and "url(" not in html and "@import" not in html
     drawn = {p.stem for p in (out / "figures").iterdir()}
-    for name in ("return", "profile", "improvement", "first-reward", "switch-count", "bonus-mean"):
+    parts = "return profile improvement first-reward switch-count bonus-mean visits-lpo visits-ppo"
+    for name in parts.split():
         assert any(stem.startswith(name) for stem in drawn), name
     for stem in drawn:
         assert (out / "figures" / f"{stem}.png").read_bytes().startswith(b"\x89PNG")

@@ -20,6 +20,7 @@ from lpo.errors import LPOError
 from lpo.log import MemoryLog, RunLog, claim, create_directory, open_directory
 from lpo.train import Trainer
 from lpo.types import BatchEnv
+from lpo.visits import Visits
 
 Callback = Callable[[int, dict[str, float]], Any]
 
@@ -59,6 +60,7 @@ class Run:
         self.until = trainer.config.steps
         self.best: float | None = None
         self.stop_requested = False
+        self.visits = Visits(trainer.env.description.get("id", ""), trainer.config.steps)
 
     @property
     def env_steps(self) -> int:
@@ -71,6 +73,7 @@ class Run:
         while go_on and not self.stop_requested and trainer.env_steps < self.until:
             before, seconds = trainer.env_steps, dict(trainer.seconds)
             metrics = trainer.iterate(self.until)
+            self.visits.add(trainer.buffer.obs, trainer.buffer.valid, before)
             after, last = trainer.env_steps, trainer.env_steps >= self.until
             if trainer.eval_env and (
                 crossed(before, after, c.eval_every) or (last and c.eval_every)
@@ -111,7 +114,10 @@ class Run:
             return
         folder = self.directory / "checkpoints"
         record = self.record(logs=self.log.offsets(), seconds=self.trainer.seconds)
-        checkpoint.save(folder, f"{self.env_steps:012d}", self.trainer.arrays(), record)
+        arrays = self.trainer.arrays() | self.visits.arrays()
+        checkpoint.save(folder, f"{self.env_steps:012d}", arrays, record)
+        if (text := self.visits.to_json()) is not None:
+            checkpoint.write_atomically(self.directory / "visits.json", text.encode())
         checkpoint.prune(folder, self.trainer.config.keep_checkpoints)
 
     def keep_best(self, metrics: dict[str, float]) -> None:
@@ -189,6 +195,7 @@ def resume(directory: Path, steps: int | None = None) -> tuple[Run, list[str]]:
     run = Run(trainer, log, directory)
     run.until = steps or saved.record["until"]
     run.best = saved.record["best"]
+    run.visits.restore(saved.arrays)
     return run, problems
 
 

@@ -31,15 +31,15 @@ def colors(labels: list[str]) -> dict[str, str]:
 
 
 @contextmanager
-def panel(out: Path, name: str, height: float = SIZE[1]) -> Iterator[Any]:
-    """Axes whose content is written as NAME.svg and NAME.png."""
+def panel(out: Path, name: str, height: float = SIZE[1], columns: int = 1) -> Iterator[Any]:
+    """Axes (an array, where there are columns) that are written as NAME.svg and NAME.png."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
     with plt.rc_context(STYLE):
-        figure, ax = plt.subplots(figsize=(SIZE[0], height), layout="constrained")
+        figure, ax = plt.subplots(1, columns, figsize=(SIZE[0], height), layout="constrained")
         try:
             yield ax
             with warnings.catch_warnings():
@@ -181,3 +181,31 @@ def profiles(runs: Runs, out: Path, name: str) -> list[dict[str, Any]]:
         ax.set_ylabel("share of runs above τ")
         ax.legend()
     return rows
+
+
+def heat_maps(runs: Runs, task: str, label: str, out: Path, name: str) -> bool:
+    """Where the seeds of a cell were in each quarter of the budget; False where nobody counted."""
+    from matplotlib.colors import LogNorm
+
+    cell = runs.cell(task, label)
+    found = [run.visits for run in cell if run.visits is not None]
+    if not found:
+        return False
+    (across, up), counts = found[0][0], np.sum([visits[1] for visits in found], axis=0)
+    box = (across["low"], across["high"], up["low"], up["high"])
+    threshold = cell[0].description.get("threshold")
+    with panel(out, name, 1.75, columns=len(counts)) as axes:
+        for quarter, (ax, seen) in enumerate(zip(axes, counts, strict=True)):
+            share = np.where(seen > 0, seen / max(seen.sum(), 1), np.nan)
+            ax.imshow(
+                share.T, origin="lower", extent=box, aspect="auto", cmap="magma_r",
+                norm=LogNorm(1e-5, 0.1), interpolation="nearest",
+            )  # fmt: skip
+            if threshold is not None and across["name"] == cell[0].description.get("quantity"):
+                ax.axvline(threshold, color="#0077b6", lw=0.9, ls="--")
+            ax.grid(False)
+            ax.set_title(f"{100 * (quarter + 1) // len(counts)} %", fontsize=9)
+            ax.tick_params(labelsize=7, labelleft=quarter == 0)
+        axes[0].set_ylabel(up["name"], fontsize=8)
+        axes[0].figure.supxlabel(across["name"].replace("_", " "), fontsize=8)
+    return True

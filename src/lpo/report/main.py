@@ -78,7 +78,13 @@ def contents(
     ]
     numbers = {"cells": cells, "runs": tables.run_rows(runs), "curves": curves}
     across, more = compare(runs, out, reference)
-    sections += [*across, *process(runs, out), clip_section(clips), options(runs)]
+    sections += [
+        *across,
+        *process(runs, out),
+        visits(runs, out),
+        clip_section(clips),
+        options(runs),
+    ]
     return sections, numbers | more
 
 
@@ -152,6 +158,21 @@ def process(runs: Runs, out: Path) -> list[str]:
             else []
         ),
     ]
+
+
+def visits(runs: Runs, out: Path) -> str:
+    """Heat maps of the states of training."""
+    drawn = []
+    for task, label, _ in runs.cells():
+        name = slug("visits", label, task)
+        if figures.heat_maps(runs, task, label, out, name):
+            drawn.append(page.image(out / f"{name}.svg", f"{label} on {task}"))
+    text = (
+        "Share of the training states in each quarter of the budget, on a log scale, all seeds "
+        "together. The dashed line is the threshold; it is paid on the mean velocity of a step, and "
+        "the map shows the velocity at its end."
+    )
+    return page.section("Where the agents were", text, page.grid(drawn)) if drawn else ""
 
 
 def clip_section(clips: Clips) -> str:

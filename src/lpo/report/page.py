@@ -86,9 +86,8 @@ def result_line(row: Row, color: str) -> str:
 
 
 def footer(runs: Runs, command: str) -> str:
-    seconds = {
-        part: sum(run.seconds[part] for run in runs.runs) for part in ("rollout", "learn", "eval")
-    }
+    parts = dict.fromkeys(part for run in runs.runs for part in run.seconds)
+    seconds = {part: sum(run.seconds.get(part, 0.0) for run in runs.runs) for part in parts}
     steps, total = sum(run.env_steps for run in runs.runs), sum(seconds.values())
     shares = ", ".join(f"{part} {s / max(total, 1e-9):.0%}" for part, s in seconds.items())
     rate = steps / max(total, 1e-9)

@@ -15,6 +15,7 @@ import numpy as np
 from lpo.config import Config
 from lpo.errors import LPOError
 from lpo.log import open_directory, read_metrics, read_task, task_line
+from lpo.visits import from_json
 
 LAST = 5  # evaluations whose mean is the final score
 PASS = 0.5  # share of the largest return that a seed must pass to count as a success
@@ -77,8 +78,20 @@ class RunData:
 
     @property
     def seconds(self) -> dict[str, float]:
+        """Seconds of each part of the run: rollout, learn, eval, …"""
         last = self.timing[-1] if self.timing else {}
-        return {part: last.get(f"time/{part}_s", 0.0) for part in ("rollout", "learn", "eval")}
+        return {
+            key.removeprefix("time/").removesuffix("_s"): value
+            for key, value in last.items()
+            if key.startswith("time/") and key != "time/env_steps_per_s"
+        }
+
+    @cached_property
+    def visits(self) -> tuple[list[dict[str, Any]], np.ndarray] | None:
+        """Axes and counts of the states of the run, where its task declares a projection."""
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            return from_json((self.path / "visits.json").read_text())
+        return None
 
 
 def find_runs(paths: Sequence[Path]) -> list[Path]:

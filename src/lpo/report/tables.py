@@ -50,8 +50,8 @@ def first_reward_median(met: list[int | None]) -> float | None:
 
 
 def speed(cell: list[RunData]) -> float | None:
-    """Steps per second of rollouts and learning."""
-    seconds = sum(run.seconds["rollout"] + run.seconds["learn"] for run in cell)
+    """Steps per second without the evaluations."""
+    seconds = sum(s for run in cell for part, s in run.seconds.items() if part != "eval")
     return sum(run.env_steps for run in cell) / seconds if seconds else None
 
 

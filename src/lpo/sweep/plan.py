@@ -24,7 +24,7 @@ from lpo.sweep.grid import Grid, Item
 
 PLAN, LOCK = "sweep.json", ".lock"
 State = Literal["new", "started", "done"]
-OURS = {*FILES, "config.json", "task.json", "tensorboard", "checkpoints", "curve.png"}
+OURS = {*FILES, "config.json", "task.json", "visits.json", "tensorboard", "checkpoints"}
 
 
 class Standing(NamedTuple):
