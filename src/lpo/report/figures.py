@@ -50,6 +50,11 @@ def panel(out: Path, name: str, height: float = SIZE[1], columns: int = 1) -> It
             plt.close(figure)
 
 
+def heading(task: str) -> str:
+    """The task over its threshold: together they are wider than a panel."""
+    return task.removeprefix("lpo/").replace(" (", "\n(", 1)
+
+
 def steps_axis(ax: Any) -> None:
     from matplotlib.ticker import EngFormatter
 
@@ -87,7 +92,7 @@ def learning(runs: Runs, task: str, out: Path, name: str) -> list[dict[str, Any]
                 {"task": task, "label": label, "env_steps": x, "iqm": v, "low": lo, "high": hi}
                 for x, v, lo, hi in points
             ]
-        ax.set_title(task)
+        ax.set_title(heading(task))
         ax.set_ylabel("return")
         steps_axis(ax)
         ax.legend()
@@ -111,7 +116,7 @@ def over_time(
             for line in values[1]:
                 ax.plot(values[0], line, color=color[label], lw=0.6, alpha=0.35)
             ax.plot(values[0], values[1].mean(0), color=color[label], label=label)
-        ax.set_title(task)
+        ax.set_title(heading(task))
         ax.set_ylabel(ylabel)
         if log:
             ax.set_yscale("log")
@@ -139,7 +144,7 @@ def first_rewards(runs: Runs, task: str, out: Path, name: str) -> None:
         ax.set_xscale("log")
         budget = max(run.config.steps for label in labels for run in runs.cell(task, label))
         ax.set_xlim(min(100, budget / 10), budget * 1.3)
-        ax.set_title(task)
+        ax.set_title(heading(task))
         steps_axis(ax)
 
 

@@ -166,11 +166,11 @@ def visits(runs: Runs, out: Path) -> str:
     for task, label, _ in runs.cells():
         name = slug("visits", label, task)
         if figures.heat_maps(runs, task, label, out, name):
-            drawn.append(page.image(out / f"{name}.svg", f"{label} on {task}"))
+            drawn.append(page.image(out / f"{name}.svg", f"{label} on {task}", caption=True))
     text = (
         "Share of the training states in each quarter of the budget, on a log scale, all seeds "
-        "together. The dashed line is the threshold; it is paid on the mean velocity of a step, and "
-        "the map shows the velocity at its end."
+        "together. The dashed line is the threshold; it is paid on the mean velocity of a step, "
+        "and the map shows the velocity at its end."
     )
     return page.section("Where the agents were", text, page.grid(drawn)) if drawn else ""
 
@@ -178,7 +178,7 @@ def visits(runs: Runs, out: Path) -> str:
 def clip_section(clips: Clips) -> str:
     """The best policy of each cell playing."""
     drawn = [
-        page.image(path, f"{label} on {task}", "small")
+        page.image(path, f"{label} on {task}", caption=True, kind="small")
         for (task, label), path in clips.files.items()
     ]
     note = f'<p class="note">{page.escape(clips.note)}</p>' if clips.note else ""

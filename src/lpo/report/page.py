@@ -19,11 +19,10 @@ def inline(path: Path) -> str:
     return f"data:{TYPES[path.suffix]};base64,{data}"
 
 
-def image(path: Path, text: str, kind: str = "") -> str:
-    return (
-        f'<figure class="{kind}"><img src="{inline(path)}" alt="{escape(text)}">'
-        f"<figcaption>{escape(text)}</figcaption></figure>"
-    )
+def image(path: Path, text: str, caption: bool = False, kind: str = "") -> str:
+    """A figure that ``text`` describes, to those who see it only where it bears no title."""
+    below = f"<figcaption>{escape(text)}</figcaption>" if caption else ""
+    return f'<figure class="{kind}"><img src="{inline(path)}" alt="{escape(text)}">{below}</figure>'
 
 
 def section(title: str, text: str, content: str) -> str:
