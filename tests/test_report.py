@@ -4,6 +4,8 @@ import csv
 import dataclasses
 import json
 import re
+import shutil
+import subprocess
 
 import numpy as np
 import pytest
@@ -171,3 +173,25 @@ def test_a_task_without_a_largest_return_is_scaled_by_the_best_seen(tmp_path):
 def test_clips_say_why_they_are_missing(sweep):
     clips = make_clips(Runs([sweep]), sweep / "report")
     assert clips.files == {} and "No clip of 2 cells" in clips.note
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Chromium")
+@pytest.mark.parametrize("width", [390, 1280], ids=["phone", "desk"])
+def test_a_browser_shows_the_page_without_a_complaint(sweep, tmp_path, width):
+    """Chromium logs every message of its console; the page must not be wider than the screen."""
+    assert lpo("report", sweep, "--no-clips") == 0
+    page = sweep / "report" / "index.html"
+    probe = "<script>console.log('wide:' + document.documentElement.scrollWidth)</script></body>"
+    page.write_text(page.read_text().replace("</body>", probe))
+    flags = """--headless --no-sandbox --disable-gpu --disable-background-networking --no-first-run
+        --disable-component-update --disable-sync --enable-logging=stderr"""
+    ended = subprocess.run(
+        ["chromium", *flags.split(), f"--user-data-dir={tmp_path / 'profile'}",
+         f"--window-size={width},2000", f"--screenshot={tmp_path / 'shot.png'}", page.as_uri()],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    said = [line for line in ended.stderr.splitlines() if "CONSOLE" in line]
+    assert len(said) == 1 and "wide:" in said[0], said
+    assert int(re.findall(r"wide:(\d+)", said[0])[0]) <= max(width, 500)
+    assert (tmp_path / "shot.png").stat().st_size > 10_000

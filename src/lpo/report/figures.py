@@ -68,11 +68,10 @@ def band(ax: Any, x: np.ndarray, e: Estimate, color: str, label: str) -> None:
 
 
 def aligned(runs: list[RunData], metric: str) -> tuple[np.ndarray, np.ndarray] | None:
-    """The runs' values on common steps [runs, points]; None where one has not logged any."""
+    """Values of the runs that have any, on common steps [runs, points]; None where no run has."""
     curves = [Curve(*run.curve(metric)) for run in runs]
-    if any(len(curve.steps) == 0 for curve in curves):
-        return None
-    return on_grid(curves)
+    curves = [curve for curve in curves if len(curve.steps)]
+    return on_grid(curves) if curves else None
 
 
 def learning(runs: Runs, task: str, out: Path, name: str) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from lpo.report.runs import Runs
 
 WAYS = (
     "Lines are the interquartile mean over seeds and bands its 95 % interval from {reps} "
-    "stratified bootstrap samples."
+    "stratified bootstrap samples, to where the shortest run of a cell ends."
 )
 
 

@@ -15,13 +15,8 @@ from pathlib import Path
 from lpo.errors import LPOError
 
 PR_SET_PDEATHSIG = 1
-ONE_THREAD = {
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
-    "OPENBLAS_NUM_THREADS": "1",
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "JAX_PLATFORMS": "cpu",
-}
+ONE_THREAD = {name: "1" for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+DEFAULTS = {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false", "JAX_PLATFORMS": "cpu"}
 
 
 def command(root: Path, name: str, core: int | None) -> list[str]:
@@ -31,8 +26,8 @@ def command(root: Path, name: str, core: int | None) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """One thread of linear algebra; what the user chose stays."""
-    return {**ONE_THREAD, **os.environ}
+    """One thread of linear algebra, since a run has one core; what the user told JAX stays."""
+    return {**DEFAULTS, **os.environ, **ONE_THREAD}
 
 
 def die_with(parent: int) -> None:
