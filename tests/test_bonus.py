@@ -9,7 +9,7 @@ from gymnasium import spaces
 from lpo import distributions, ppo
 from lpo.algorithms import Problem
 from lpo.bonus import Bonus, none, rnd
-from lpo.bonus.rnd import discounted_sums
+from lpo.bonus.scale import discounted_sums
 from lpo.config import Config
 from lpo.rollout.host import empty_rollout
 from lpo.train import assemble, init_state, prepare

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from lpo import algorithms, config
+from lpo import algorithms, config, distributions
 from lpo.config import Config
 from lpo.errors import LPOError
 
@@ -36,6 +36,15 @@ def test_the_papers_table():
         ({"hidden": ()}, "layer sizes"),
         ({"growth_iterations": 0}, "1 or more"),
         ({"seed": 2**32}, "below"),
+        ({"switch_tau": 0.0}, "--switch-tau"),
+        ({"switch_memory": -1}, "0 or more"),
+        ({"switch_largest": 1000}, "raise --switch-largest"),
+        ({"num_features": 33}, "even"),
+        ({"features": "network", "feature_bandwidth": 2.0}, "--features fourier"),
+        ({"bonus_shape": "lpo", "gamma_ext": 1.0}, "--bonus-shape raw"),
+        ({"first_uniform": 1.5}, "between 0 and 1"),
+        ({"cover_size": 0}, "greater than 0"),
+        ({"rollin_horizon": 0}, "1 or more"),
         ({"env_kwargs": "{"}, "not JSON"),
         ({"env_kwargs": "[1]"}, "JSON object"),
     ],
@@ -51,11 +60,37 @@ def test_impossible_values_are_refused(overrides, words):
         ("ppo", {"beta": 2.0}),
         ("ppo", {"predictor_passes": 3}),
         ("eniac", {"growth_iterations": 7}),
+        ("lpo", {"switch_tau": 0.5}),
+        ("lpo", {"num_features": 64}),
+        ("lpo", {"bonus_shape": "indicator"}),
+        ("lpo-s", {"growth_iterations": 7}),
+        ("lpo-s", {"rollin_share": 1.0}),
+        ("lpo-s", {"bonus": "none", "beta": 2.0}),
+        ("pcpg", {"predictor_passes": 2}),
+        ("pcpg", {"start": "reset", "cover_size": 4}),
+        ("eniac-original", {"predictor_features": 32}),
+        ("eniac-original", {"bonus_epsilon": 2.0}),
     ],
 )
 def test_an_option_that_would_do_nothing_is_refused(algo, overrides):
     with pytest.raises(LPOError, match="has no effect"):
         algorithms.get(Config(algo=algo, **overrides))
+
+
+def test_any_part_can_be_put_into_any_row():
+    """The ablations: roll-in on and off, inputs, bonus and switch, each with its own options."""
+    row = algorithms.get(Config(algo="lpo", start="cover", cover_size=4, bonus_inputs="next"))
+    assert (row.bonus, row.switch, row.start, row.inputs) == ("rnd", "growth", "cover", "next")
+    row = algorithms.get(Config(algo="pcpg", start="reset", switch="sensitivity", switch_tau=0.5))
+    assert (row.bonus, row.switch, row.start) == ("elliptic", "sensitivity", "reset")
+    row = algorithms.get(Config(algo="eniac", bonus="width", bonus_shape="indicator"))
+    assert (row.bonus, row.switch, row.start) == ("width", "every", "reset")
+
+
+def test_features_that_move_are_refused_for_a_lifelong_bonus():
+    dist = distributions.make(distributions.ActionSpec(nvec=(2,)))
+    with pytest.raises(LPOError, match="choose fourier or network"):
+        algorithms.make(Config(algo="pcpg", features="critic"), algorithms.Problem(3, dist))
 
 
 def test_misspelt_names_are_answered_with_the_nearest():

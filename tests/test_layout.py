@@ -6,9 +6,9 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[1] / "src" / "lpo"
 ROOMS = [
     "errors", "types", "visits", "config", "envs", "nets", "distributions", "normalize",
-    "minibatch", "rollout", "bonus", "switch", "advantage", "ppo", "algorithms", "checkpoint",
-    "log", "evaluate", "train", "run", "report", "agent", "render", "clips", "progress", "sweep",
-    "cli",
+    "minibatch", "features", "start", "rollout", "bonus", "switch", "advantage", "ppo",
+    "algorithms", "checkpoint", "log", "evaluate", "train", "run", "report", "agent", "render",
+    "clips", "progress", "sweep", "cli",
 ]  # fmt: skip
 
 

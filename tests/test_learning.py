@@ -36,3 +36,21 @@ def test_lpo_finds_the_goal_of_the_sparse_mountain_car(seed):
     """No reward at all before the goal: only the bonus leads there."""
     agent = LPO("lpo/SparseMountainCarContinuous-v0", seed=seed).learn(60_000)
     assert agent.metrics[-1]["eval/success"] >= 0.9
+
+
+@pytest.mark.learning
+def test_the_sensitivity_switch_learns_sparse_hopper_with_fewer_changes_than_growth():
+    """Within 200k steps, where `lpo` changes its policy 58 times."""
+    agent = LPO("lpo/SparseHopper-v0", algo="lpo-s", seed=0).learn(200_000)
+    assert max(row.get("eval/success", 0) for row in agent.metrics) >= 0.5
+    assert agent.metrics[-1]["switch/count"] < 58
+
+
+@pytest.mark.learning
+def test_a_policy_cover_opens_the_lock():
+    """PC-PG on the bidirectional lock of length 5: the better of the two locks."""
+    agent = LPO(
+        "lpo/CombinationLock-v0", algo="pcpg", seed=0, learning_rate=1e-3, intrinsic_episodic=True,
+        gamma_int=0.99, alpha=1.0, beta=5.0,
+    ).learn(200_000)  # fmt: skip
+    assert max(row.get("eval/return", 0) for row in agent.metrics) >= 0.9

@@ -9,7 +9,7 @@ from lpo.switch import every, growth, growth_iterations, growth_sizes
 
 
 def run(switch, turns):
-    state, sizes = switch.init(), []
+    state, sizes = switch.init(None), []
     for _ in range(turns):
         sizes.append(int(switch.wait(state)))
         fire, state, _ = switch.update(state, None)

@@ -1,17 +1,29 @@
-"""The table: an algorithm is a bonus and a switch over one engine. A new method is one row here."""
+"""The table: an algorithm is a bonus, a switch and a start over one engine. A new one is a row.
+
+A part is a file, a maker here and the groups of options (``config.PARTS``) that it reads. Any row
+can be run with another part (``--bonus``, ``--switch``, ``--start``): that is what ablations are.
+"""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
 from dataclasses import fields
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from lpo.bonus import Bonus, none, rnd
+import jax.numpy as jnp
+import numpy as np
+
+from lpo import features
+from lpo.bonus import Bonus, elliptic, none, rnd, width_network
 from lpo.config import PARTS, Config
 from lpo.distributions import Distribution
 from lpo.errors import LPOError
-from lpo.switch import Switch, every, growth, growth_iterations
+from lpo.normalize import normalize
+from lpo.start import Lengths, Start, cover, reset
+from lpo.switch import Look, Switch, every, growth, growth_iterations, sensitivity
+
+COVER_FEATURES = 64  # of the log-det game; each member of the cover stores their covariance
 
 
 class Problem(NamedTuple):
@@ -19,80 +31,216 @@ class Problem(NamedTuple):
 
     obs_size: int
     dist: Distribution
+    horizon: int | None = None  # its time limit
+
+
+class Part(NamedTuple):
+    make: Callable  # (config, problem, row) → Bonus, Switch or Start
+    options: tuple[str, ...] = ()  # groups of config.PARTS
 
 
 class Algorithm(NamedTuple):
     summary: str
-    parts: tuple[str, ...]  # groups of options that mean something to it (config.PARTS)
-    bonus: Callable[[Config, Problem], Bonus]
-    switch: Callable[[Config], Switch]
-
-
-def _none(c: Config, problem: Problem) -> Bonus:
-    return none()
-
-
-def _rnd(default_inputs: str) -> Callable[[Config, Problem], Bonus]:
-    def make(c: Config, problem: Problem) -> Bonus:
-        dist = problem.dist
-        return rnd(
-            inputs=c.bonus_inputs or default_inputs,
-            obs_size=problem.obs_size,
-            action_size=dist.num_outputs,
-            action_features=dist.features,
-            num_envs=c.num_envs,
-            gamma=c.gamma_int,
-            learning_rate=c.predictor_learning_rate,
-            passes=c.predictor_passes,
-            batch_size=c.predictor_batch_size,
-            hidden=c.predictor_hidden,
-            num_features=c.predictor_features,
-        )
-
-    return make
-
-
-def _every(c: Config) -> Switch:
-    return every(c.rollout)
-
-
-def _growth(c: Config) -> Switch:
-    return growth(c.rollout, c.growth_iterations or growth_iterations(c.rollout, c.steps))
+    bonus: str
+    switch: str
+    start: str = "reset"
+    inputs: str = "sa"  # what its bonus reads
+    shape: str = "raw"  # of a bonus that is a width
 
 
 ALGORITHMS: dict[str, Algorithm] = {
-    "lpo": Algorithm(
-        "RND width on (s,a), growing rollouts",
-        ("bonus", "predictor", "growth"),
-        _rnd("sa"),
-        _growth,
+    "lpo": Algorithm("RND width on (s,a), growing rollouts", "rnd", "growth"),
+    "lpo-s": Algorithm(
+        "RND width on (s,a), switching by online sensitivity sampling", "rnd", "sensitivity"
     ),
-    "eniac": Algorithm(
-        "RND width on (s,a), constant rollouts", ("bonus", "predictor"), _rnd("sa"), _every
-    ),
+    "eniac": Algorithm("RND width on (s,a), constant rollouts", "rnd", "every"),
     "rnd": Algorithm(
-        "random network distillation on s′, constant rollouts",
-        ("bonus", "predictor"),
-        _rnd("next"),
-        _every,
+        "random network distillation on s′, constant rollouts", "rnd", "every", inputs="next"
     ),
-    "ppo": Algorithm("no bonus, constant rollouts", (), _none, _every),
+    "pcpg": Algorithm(
+        "kernel width on (s,a) as an indicator, constant rollouts, policy cover with roll-in",
+        "elliptic",
+        "every",
+        "cover",
+        shape="indicator",
+    ),
+    "eniac-original": Algorithm(
+        "width network on (s,a) as an indicator, constant rollouts, policy cover with roll-in",
+        "width",
+        "every",
+        "cover",
+        shape="indicator",
+    ),
+    "ppo": Algorithm("no bonus, constant rollouts", "none", "every"),
+}
+
+
+def _reader(c: Config, problem: Problem, inputs: str) -> features.Reader:
+    dist = problem.dist
+    return features.reader(inputs, problem.obs_size, dist.num_outputs, dist.features)
+
+
+def _rnd(c: Config, problem: Problem, row: Algorithm) -> Bonus:
+    return rnd(
+        inputs=row.inputs,
+        obs_size=problem.obs_size,
+        action_size=problem.dist.num_outputs,
+        action_features=problem.dist.features,
+        num_envs=c.num_envs,
+        gamma=c.gamma_int,
+        learning_rate=c.predictor_learning_rate,
+        passes=c.predictor_passes,
+        batch_size=c.predictor_batch_size,
+        hidden=c.predictor_hidden,
+        num_features=c.predictor_features,
+    )
+
+
+def _elliptic(c: Config, problem: Problem, row: Algorithm) -> Bonus:
+    if c.features == "critic":
+        raise LPOError(
+            "The elliptic bonus needs features that stay put and --features is critic; "
+            "choose fourier or network."
+        )
+    size, read = _reader(c, problem, row.inputs)
+    return elliptic(
+        _feature_map(c, size),
+        read,
+        num_envs=c.num_envs,
+        gamma=c.gamma_int,
+        shape=c.bonus_shape or row.shape,
+        threshold=c.bonus_threshold,
+        epsilon=c.bonus_epsilon,
+        gamma_ext=c.gamma_ext,
+    )
+
+
+def _width(c: Config, problem: Problem, row: Algorithm) -> Bonus:
+    size, read = _reader(c, problem, row.inputs)
+    return width_network(
+        size,
+        read,
+        num_envs=c.num_envs,
+        gamma=c.gamma_int,
+        shape=c.bonus_shape or row.shape,
+        threshold=c.bonus_threshold,
+        gamma_ext=c.gamma_ext,
+        prior=c.rollout,
+        learning_rate=c.predictor_learning_rate,
+        passes=c.predictor_passes,
+        batch_size=c.predictor_batch_size,
+        hidden=c.predictor_hidden,
+    )
+
+
+def _feature_map(c: Config, input_size: int) -> features.Features:
+    if c.features == "network":
+        return features.network(input_size, c.num_features)
+    return features.fourier(input_size, c.num_features, c.feature_bandwidth)
+
+
+def _growth(c: Config, problem: Problem, row: Algorithm) -> Switch:
+    return growth(c.rollout, c.growth_iterations or growth_iterations(c.rollout, c.steps))
+
+
+def _look_reader(c: Config, problem: Problem) -> tuple[int, Callable[[Look], Any]]:
+    """What the sensitivity switch reads: (s,a), or the critic's last hidden layer and a."""
+    pair = _reader(c, problem, "sa")
+    if c.features != "critic":
+        return pair.size, lambda look: pair.read(look.rollout)
+    clip = 10.0 if c.normalize_obs else float("inf")
+
+    def read(look: Look):
+        obs = normalize(look.moments, look.rollout.obs, clip)
+        hidden = features.critic_layer(look.params.critics, obs)
+        return jnp.concatenate([hidden, problem.dist.features(look.rollout.action)], axis=-1)
+
+    return c.hidden[-1] + problem.dist.num_outputs, read
+
+
+def _sensitivity(c: Config, problem: Problem, row: Algorithm) -> Switch:
+    size, read = _look_reader(c, problem)
+    return sensitivity(
+        _feature_map(c, size),
+        read,
+        num_envs=c.num_envs,
+        smallest=c.rollout,
+        largest=c.switch_largest or 4 * c.rollout,
+        tau=c.switch_tau,
+        memory=c.switch_memory or None,
+        factor=c.switch_factor,
+        horizon=c.steps,
+    )
+
+
+def _cover(c: Config, problem: Problem, row: Algorithm) -> Start:
+    reader = _reader(c, problem, "sa")
+    horizon = c.rollin_horizon or problem.horizon
+    gamma = c.gamma_ext if c.rollin_length == "geometric" else 1.0
+    if horizon is None and gamma == 1:
+        raise LPOError(
+            "A uniform roll-in (or a geometric one with --gamma-ext 1) needs a longest episode and "
+            "the environment has no time limit; pass --rollin-horizon."
+        )
+    if c.first_uniform > 0:
+        problem.dist.uniform(np.random.default_rng(0), 1)  # refuses a space without bounds
+    return cover(
+        features.fourier(reader.size, COVER_FEATURES, 1.0),
+        reader,
+        capacity=c.cover_size,
+        weighting=c.cover_weights,
+        lengths=Lengths(c.rollin_share, gamma, horizon or 2**31 - 1),
+        epsilon=c.first_uniform,
+    )
+
+
+BONUSES: dict[str, Part] = {
+    "none": Part(lambda c, problem, row: none()),
+    "rnd": Part(_rnd, ("bonus", "predictor", "distillation")),
+    "elliptic": Part(_elliptic, ("bonus", "width", "elliptic width", "features")),
+    "width": Part(_width, ("bonus", "width", "predictor")),
+}
+SWITCHES: dict[str, Part] = {
+    "every": Part(lambda c, problem, row: every(c.rollout)),
+    "growth": Part(_growth, ("growth",)),
+    "sensitivity": Part(_sensitivity, ("sensitivity", "features")),
+}
+
+STARTS: dict[str, Part] = {
+    "reset": Part(lambda c, problem, row: reset()),
+    "cover": Part(_cover, ("cover",)),
 }
 
 
 def get(c: Config) -> Algorithm:
-    """The row of ``c.algo``; an option that the row would ignore is refused."""
+    """The row of ``c.algo`` with the parts that ``c`` puts in; an idle option is refused."""
     if c.algo not in ALGORITHMS:
         near = difflib.get_close_matches(c.algo, ALGORITHMS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(ALGORITHMS)}."
         raise LPOError(f"No algorithm is called {c.algo!r}; {hint}")
     row = ALGORITHMS[c.algo]
+    row = row._replace(
+        bonus=c.bonus or row.bonus,
+        switch=c.switch or row.switch,
+        start=c.start or row.start,
+        inputs=c.bonus_inputs or row.inputs,
+    )
+    parts = BONUSES[row.bonus], SWITCHES[row.switch], STARTS[row.start]
+    options = {group for part in parts for group in part.options}
     defaults = {f.name: f.default for f in fields(Config)}
     for part, names in PARTS.items():
         for name in names:
-            if part not in row.parts and getattr(c, name) != defaults[name]:
+            if part not in options and getattr(c, name) != defaults[name]:
                 flag = "--" + name.replace("_", "-")
                 raise LPOError(
                     f"{flag} has no effect on {c.algo}, which has no {part}; leave it out."
                 )
     return row
+
+
+def make(c: Config, problem: Problem) -> tuple[Bonus, Switch, Start]:
+    """The parts of ``c.algo`` with the numbers of ``c``."""
+    row = get(c)
+    parts = BONUSES[row.bonus], SWITCHES[row.switch], STARTS[row.start]
+    bonus, switch, start = (part.make(c, problem, row) for part in parts)
+    return bonus, switch, start

@@ -22,7 +22,7 @@ DEFAULT_ENV = "lpo/SparseHopper-v0"
 @dataclass(frozen=True)
 class Config:
     algo: str = "lpo"
-    """Algorithm: a row of `lpo list` (lpo, eniac, rnd, ppo)."""
+    """Algorithm: a row of `lpo list` (lpo, lpo-s, eniac, rnd, pcpg, eniac-original, ppo)."""
     env: str = DEFAULT_ENV
     """Gymnasium id, for instance lpo/SparseHopper-v0."""
     steps: int = 200_000
@@ -44,6 +44,37 @@ class Config:
     """N: steps of a rollout, all environments together (of the first one when rollouts grow)."""
     growth_iterations: int | None = None
     """K of the growth (1+1/K)^k; by default solved from the step budget."""
+    switch: Literal["every", "growth", "sensitivity"] | None = None
+    """When the policy may change; by default the algorithm's own."""
+    switch_tau: float = 0.1
+    """τ: the policy changes when the data are worth e^τ times what they were (log det of Ẑ)."""
+    switch_largest: int | None = None
+    """Largest rollout of the sensitivity switch, in steps; by default 4 times --rollout."""
+    switch_memory: int = 50_000
+    """Half-life of the data in Ẑ, in environment steps (0: they never fade)."""
+    switch_factor: float = 4.0
+    """C·log(N𝒩/δ) of Algorithm 2: a sample enters Ẑ with about this times its sensitivity."""
+    features: Literal["fourier", "network", "critic"] = "fourier"
+    """Features of (s,a): random Fourier, a frozen random network, or Fourier over the critic."""
+    num_features: int = 256
+    """Number of those features."""
+    feature_bandwidth: float = 1.0
+    """Width of the Gaussian kernel of Fourier features, in units of the spread of the inputs."""
+    start: Literal["reset", "cover"] | None = None
+    """Where episodes begin: at the reset, or after a roll-in of a past policy; by default the
+    algorithm's own."""
+    cover_size: int = 32
+    """Past policies kept for roll-ins (of more, a uniform sample)."""
+    cover_weights: Literal["uniform", "logdet"] = "uniform"
+    """Mixture of the past policies: even, or by PC-PG's log-det game."""
+    rollin_share: float = 0.5
+    """Share of the episodes that begin with a roll-in (the others begin at the reset)."""
+    rollin_length: Literal["geometric", "uniform"] = "geometric"
+    """Steps of a roll-in: geometric with --gamma-ext (the paper's d-sampler), or uniform."""
+    rollin_horizon: int | None = None
+    """Longest roll-in + 1; by default the environment's time limit."""
+    first_uniform: float = 0.0
+    """Chance that the action after a roll-in is uniform instead of the policy's."""
     gamma_ext: float = 0.99
     """Discount of the reward stream."""
     gamma_int: float = 0.999
@@ -79,18 +110,28 @@ class Config:
     normalize_advantage: bool = True
     """Normalise advantages within each minibatch."""
 
+    bonus: Literal["none", "rnd", "elliptic", "width"] | None = None
+    """What is novel: nothing, RND, the width of features, or a width network; by default the
+    algorithm's own."""
     bonus_inputs: Literal["sa", "next", "s"] | None = None
     """What the bonus reads: (s,a), s′ or s; by default the algorithm's own."""
+    bonus_shape: Literal["raw", "indicator", "lpo"] | None = None
+    """Of a width ω: ω itself, ENIAC's 1{ω ≥ β}/(1−γ), or LPO's eq. (E5); by default the
+    algorithm's own (the indicator of its paper for pcpg and eniac-original, else ω)."""
+    bonus_threshold: float = 0.1
+    """β of that width: (s,a) is known when ω < β."""
+    bonus_epsilon: float = 1.0
+    """ε of the width of features: how far functions may differ on the data, in all."""
     intrinsic_episodic: bool = False
     """Let bonus returns end with the episode (by default they cross resets)."""
     predictor_learning_rate: float = 1e-4
-    """Adam's step size for the distilled network f."""
+    """Adam's step size for the distilled network f, or for the width network."""
     predictor_passes: int = 1
-    """Passes of f over each rollout."""
+    """Passes of f (or the width network) over each rollout."""
     predictor_batch_size: int = 64
-    """Minibatch for f."""
+    """Minibatch for f (or the width network)."""
     predictor_hidden: tuple[int, ...] = (64, 64)
-    """Hidden layers of f and f′ (relu)."""
+    """Hidden layers of f and f′ (or the width network; relu)."""
     predictor_features: int = 64
     """Output width of f and f′."""
 
@@ -111,16 +152,34 @@ class Config:
 # Options that do nothing without the part they belong to; a row names the parts it has.
 PARTS: dict[str, tuple[str, ...]] = {
     "bonus": ("gamma_int", "beta", "alpha", "bonus_inputs", "intrinsic_episodic"),
-    "predictor": tuple(
-        f.name for f in dataclasses.fields(Config) if f.name.startswith("predictor_")
+    "predictor": (
+        "predictor_learning_rate",
+        "predictor_passes",
+        "predictor_batch_size",
+        "predictor_hidden",
     ),
+    "distillation": ("predictor_features",),
+    "width": ("bonus_shape", "bonus_threshold"),
+    "elliptic width": ("bonus_epsilon",),
     "growth": ("growth_iterations",),
+    "sensitivity": ("switch_tau", "switch_largest", "switch_memory", "switch_factor"),
+    "cover": (
+        "cover_size",
+        "cover_weights",
+        "rollin_share",
+        "rollin_length",
+        "rollin_horizon",
+        "first_uniform",
+    ),
+    "features": ("features", "num_features", "feature_bandwidth"),
 }
 
 _POSITIVE = (
     "steps", "num_envs", "rollout", "batch_size", "epochs", "learning_rate", "max_grad_norm",
     "adam_eps", "predictor_learning_rate", "predictor_batch_size", "predictor_features",
     "eval_episodes", "eval_max_steps", "checkpoint_every", "keep_checkpoints", "clip",
+    "switch_tau", "switch_factor", "num_features", "feature_bandwidth", "bonus_threshold",
+    "bonus_epsilon", "cover_size",
 )  # fmt: skip
 _NOT_NEGATIVE = (
     "seed",
@@ -130,8 +189,9 @@ _NOT_NEGATIVE = (
     "alpha",
     "beta",
     "predictor_passes",
+    "switch_memory",
 )
-_UNIT = ("gamma_ext", "gamma_int", "gae_lambda")
+_UNIT = ("gamma_ext", "gamma_int", "gae_lambda", "first_uniform", "rollin_share")
 
 
 def validate(c: Config) -> Config:
@@ -154,7 +214,7 @@ def validate(c: Config) -> Config:
     for name in _UNIT:
         if not 0 <= getattr(c, name) <= 1:
             refuse(name, "between 0 and 1")
-    for name in ("growth_iterations", "threads"):
+    for name in ("growth_iterations", "threads", "rollin_horizon"):
         if getattr(c, name) is not None and getattr(c, name) < 1:
             refuse(name, "1 or more")
     for name in ("hidden", "predictor_hidden"):
@@ -174,8 +234,30 @@ def validate(c: Config) -> Config:
             f"A minibatch of {c.batch_size} is larger than a rollout of {c.rollout} steps; "
             "lower --batch-size or raise --rollout."
         )
+    check_components(c)
     env_kwargs(c)
     return c
+
+
+def check_components(c: Config) -> None:
+    """Options of the switch and of the features that go together."""
+    if c.num_features % 2:
+        raise LPOError(f"--num-features is {c.num_features}; pass an even number (cos and sin).")
+    if c.switch_largest is not None and c.switch_largest < c.rollout:
+        raise LPOError(
+            f"The largest rollout is {c.switch_largest} and the smallest {c.rollout}; "
+            "raise --switch-largest or lower --rollout."
+        )
+    if c.bonus_shape not in (None, "raw") and c.gamma_ext == 1:
+        raise LPOError(
+            f"The {c.bonus_shape} bonus is a multiple of 1/(1−γ) and --gamma-ext is 1; "
+            "lower it, or use --bonus-shape raw."
+        )
+    if c.feature_bandwidth != 1.0 and c.features == "network":
+        raise LPOError(
+            "--feature-bandwidth has no effect on network features; leave it out, "
+            "or choose --features fourier."
+        )
 
 
 def env_kwargs(c: Config) -> dict[str, Any]:

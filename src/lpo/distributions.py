@@ -32,6 +32,7 @@ class Distribution(NamedTuple):
     sample: Callable  # (outputs, log_std, noise) → action, NumPy
     mode: Callable  # (outputs) → action, NumPy
     to_env: Callable  # stored action → what env.step takes, NumPy
+    uniform: Callable  # (numpy Generator, rows) → actions drawn evenly from the space
 
 
 class ActionSpec(NamedTuple):
@@ -58,6 +59,14 @@ def gaussian(spec: ActionSpec) -> Distribution:
     def to_env(action):
         return np.minimum(np.maximum(action, low), high)
 
+    def uniform(rng, rows):
+        if not np.isfinite(high - low).all():
+            raise LPOError(
+                "Uniform actions were asked for and the action space has no bounds; "
+                "bound it, or pass --first-uniform 0."
+            )
+        return rng.uniform(low, high, (rows, size)).astype(np.float32)
+
     return Distribution(
         num_outputs=size,
         num_log_std=size,
@@ -70,6 +79,7 @@ def gaussian(spec: ActionSpec) -> Distribution:
         sample=lambda mean, log_std, noise: mean + np.exp(log_std) * noise,
         mode=lambda mean: mean,
         to_env=to_env,
+        uniform=uniform,
     )
 
 
@@ -112,6 +122,7 @@ def categorical(spec: ActionSpec) -> Distribution:
         sample=lambda logits, log_std, noise: mode(logits + noise),  # the Gumbel-max trick
         mode=mode,
         to_env=lambda a: (a[:, 0] if spec.scalar else a).astype(np.int64),
+        uniform=lambda rng, rows: rng.integers(nvec, size=(rows, len(nvec))).astype(np.float32),
     )
 
 

@@ -94,7 +94,7 @@ class Run:
     def timing(self, steps: int, before: dict[str, float]) -> dict[str, float]:
         """Seconds so far; steps/s of this iteration without its evaluation."""
         now = self.trainer.seconds
-        elapsed = sum(now[part] - before[part] for part in ("rollout", "learn"))
+        elapsed = sum(now[part] - before[part] for part in ("rollout", "switch", "learn"))
         return {"time/env_steps_per_s": steps / elapsed} | {
             f"time/{k}_s": v for k, v in now.items()
         }

@@ -23,13 +23,14 @@ from lpo.evaluate import evaluate, success_rate
 from lpo.nets import ActorCritic, apply_net, init_actor_critic, values
 from lpo.normalize import Moments, init_moments, normalize, update_moments
 from lpo.rollout.host import Episode, Episodes, HostPolicy, collect, empty_rollout
-from lpo.switch import Switch
+from lpo.start import Start
+from lpo.switch import Look, Switch
 from lpo.types import BatchEnv, Rollout
 
 STREAMS = ("ext", "int")
 OBS_CLIP = 10.0
 # one random stream per component: adding one leaves the others alone
-NETS, BONUS_INIT, PPO_ORDER, BONUS_ORDER, ACT, EVAL = range(6)
+NETS, BONUS_INIT, PPO_ORDER, BONUS_ORDER, ACT, EVAL, SWITCH, START, ROLL_IN = range(9)
 
 
 class TrainState(NamedTuple):
@@ -60,6 +61,7 @@ class Parts(NamedTuple):
     dist: Distribution
     bonus: Bonus
     switch: Switch
+    start: Start
     gammas: Array  # [S] streams: reward first, then the bonus if there is one
     weights: Array  # [S] α, β
     episodic: Array  # [S]
@@ -77,13 +79,13 @@ class Parts(NamedTuple):
 
 def assemble(c: Config, problem: algorithms.Problem) -> Parts:
     """The row of ``c.algo`` with the numbers of ``c``."""
-    row = algorithms.get(c)
-    bonus = row.bonus(c, problem)
+    bonus, switch, start = algorithms.make(c, problem)
     streams = 1 + bonus.num_streams
     return Parts(
         dist=problem.dist,
         bonus=bonus,
-        switch=row.switch(c),
+        switch=switch,
+        start=start,
         gammas=jnp.array([c.gamma_ext, c.gamma_int][:streams]),
         weights=jnp.array([c.alpha, c.beta] if bonus.num_streams else [1.0]),
         episodic=jnp.array([True, c.intrinsic_episodic][:streams]),
@@ -187,9 +189,11 @@ def learn(p: Parts, state: TrainState, rollout: Rollout) -> tuple[TrainState, di
 
 
 @lru_cache(maxsize=16)
-def compiled(c: Config, obs_size: int, spec: distributions.ActionSpec) -> tuple[Parts, Any]:
+def compiled(
+    c: Config, obs_size: int, spec: distributions.ActionSpec, horizon: int | None
+) -> tuple[Parts, Any]:
     """Parts and jitted ``learn``; trainers that differ in the seed only share one compilation."""
-    parts = assemble(c, algorithms.Problem(obs_size, distributions.make(spec)))
+    parts = assemble(c, algorithms.Problem(obs_size, distributions.make(spec), horizon))
     return parts, jax.jit(partial(learn, parts))
 
 
@@ -204,6 +208,7 @@ def summary(
         "policy/kl": stats["kl"],
         "policy/clip_fraction": stats["clip_fraction"],
         "policy/log_std": params.log_std.sum() / max(params.log_std.size, 1),
+        "rollout/learned_steps": rollout.valid.sum(),  # fewer than collected where a cover rolls in
         "rollout/reward_rate": (rollout.valid & (rollout.reward > 0)).sum() / count,
     }
     streams = zip(STREAMS, ready.advantages, ready.returns, stats["value_losses"], strict=False)
@@ -231,16 +236,23 @@ class Trainer:
         self.config = validate(c)
         self.env, self.eval_env = env, eval_env
         obs_size, spec = env.observation_space.shape[0], distributions.action_spec(env.action_space)
-        self.parts, self.learn = compiled(replace(c, seed=0), obs_size, spec)
+        horizon = env.description.get("horizon")
+        self.parts, self.learn = compiled(replace(c, seed=0), obs_size, spec, horizon)
         self.state = init_state(self.parts, c.seed)
-        self.switch_state = self.parts.switch.init()
+        key_switch, key_start = (
+            jax.random.fold_in(jax.random.key(c.seed), part) for part in (SWITCH, START)
+        )
+        self.switch_state = self.parts.switch.init(key_switch)
+        self.start_state = self.parts.start.init(
+            key_start, env.num_envs, self.state.params, self.state.moments
+        )
         self.env_steps = 0
         self.episodes = Episodes(env.num_envs)
         self.obs = env.reset(c.seed).astype(np.float32)
         rows = -(-self.parts.switch.capacity // env.num_envs)
         self.buffer = empty_rollout(rows, env.num_envs, obs_size, self.parts.dist.action_size)
         self.max_return: float | None = env.description.get("max_return")
-        self.seconds = {"rollout": 0.0, "learn": 0.0, "eval": 0.0}
+        self.seconds = {"rollout": 0.0, "switch": 0.0, "learn": 0.0, "eval": 0.0}
 
     def policy(self) -> HostPolicy:
         s = self.state
@@ -248,12 +260,17 @@ class Trainer:
 
     def iterate(self, until: int) -> dict[str, float]:
         """One turn of Algorithm 7: collect D_k until the switch fires, then learn from it."""
-        start = time.perf_counter()
-        rollout, rows = self.collect(until)
+        start, looking = time.perf_counter(), self.seconds["switch"]
+        rollout, rows, looked = self.collect(until)
         middle = time.perf_counter()
-        self.state, metrics = self.learn(self.state, rollout)
+        acted, rng = self.state, host_rng(self.config.seed, START, self.env_steps)
+        self.state, metrics = self.learn(acted, rollout)
+        self.start_state, covered = self.parts.start.update(
+            self.start_state, acted.params, acted.moments, rollout, rng
+        )
+        metrics |= looked | covered
         metrics = {k: float(v) for k, v in jax.device_get(metrics).items()}
-        self.seconds["rollout"] += middle - start
+        self.seconds["rollout"] += middle - start - (self.seconds["switch"] - looking)
         self.seconds["learn"] += time.perf_counter() - middle
         self.check_finite(metrics)
         metrics["switch/count"] = int(self.state.iteration)
@@ -261,23 +278,31 @@ class Trainer:
         metrics.update(self.score("rollout", self.episodes.take()))
         return metrics
 
-    def collect(self, until: int) -> tuple[Rollout, int]:
+    def collect(self, until: int) -> tuple[Rollout, int, dict[str, Array]]:
         """Lines 5 and 6: run π until the switch says that there is something to learn."""
-        policy, switch, num_envs = self.policy(), self.parts.switch, self.env.num_envs
-        row, fire = 0, False
+        policy, switch, start = self.policy(), self.parts.switch, self.parts.start
+        num_envs = self.env.num_envs
+        row, fire, metrics = 0, False, {}
         while not fire and row < len(self.buffer.valid) and self.env_steps < until:
             wait = min(int(switch.wait(self.switch_state)), until - self.env_steps)
             stop = min(row + -(-wait // num_envs), len(self.buffer.valid))
-            rng = host_rng(self.config.seed, ACT, self.env_steps)
+            rng, rng_start = (
+                host_rng(self.config.seed, part, self.env_steps) for part in (ACT, ROLL_IN)
+            )
+            actor, self.start_state = start.sample(self.start_state, policy, rng_start)
+            rows = range(row, stop)
             self.obs = collect(
-                self.env, policy, self.buffer, range(row, stop), self.obs, rng, self.episodes
+                self.env, actor, policy.dist, self.buffer, rows, self.obs, rng, self.episodes
             ).astype(np.float32)
             self.env_steps += (stop - row) * num_envs
-            row = stop
-            self.buffer.valid[row:] = False
+            self.buffer.valid[stop:] = False
             rollout = self.buffer._replace(last_obs=self.obs)
-            fire, self.switch_state, _ = switch.update(self.switch_state, rollout)
-        return self.buffer._replace(last_obs=self.obs), row
+            look = Look(rollout, rows, self.state.params, self.state.moments)
+            began = time.perf_counter()
+            fire, self.switch_state, metrics = switch.update(self.switch_state, look)
+            row, fire = stop, bool(fire)
+            self.seconds["switch"] += time.perf_counter() - began
+        return self.buffer._replace(last_obs=self.obs), row, metrics
 
     def score(self, prefix: str, episodes: list[Episode]) -> dict[str, float]:
         if not episodes:
@@ -308,9 +333,17 @@ class Trainer:
                 "lower --learning-rate, or check the scale of the environment's rewards."
             )
 
+    def tree(self) -> dict[str, Any]:
+        return {
+            "state": self.state,
+            "switch": self.switch_state,
+            "start": self.start_state,
+            "obs": self.obs,
+        }
+
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything that decides the rest of the run, as named arrays."""
-        tree = {"state": self.state, "switch": self.switch_state, "obs": self.obs}
+        tree = self.tree()
         groups = {"episodes": self.episodes.get_state()}
         if self.env.resumable:
             groups["env"] = self.env.get_state()
@@ -323,9 +356,9 @@ class Trainer:
 
         Where the environments cannot return (``resumable`` is False), new episodes begin.
         """
-        tree = {"state": self.state, "switch": self.switch_state, "obs": self.obs}
-        tree = checkpoint.unflatten("train", tree, arrays)
+        tree = checkpoint.unflatten("train", self.tree(), arrays)
         self.state, self.switch_state = tree["state"], tree["switch"]
+        self.start_state = jax.tree.map(np.asarray, tree["start"])
         self.env_steps = int(arrays["env_steps"])
 
         def group(name: str) -> dict[str, np.ndarray]:

@@ -98,7 +98,8 @@ def test_goal_reward_is_paid_at_the_goal_only():
 
 def test_describe_lists_every_task():
     rows = {row["id"]: row for row in describe()}
-    assert set(rows) == {*LOCOMOTION, "lpo/SparseMountainCarContinuous-v0"}
+    others = {"lpo/SparseMountainCarContinuous-v0", "lpo/DeepSea-v0", "lpo/CombinationLock-v0"}
+    assert set(rows) == {*LOCOMOTION, *others}
     assert rows["lpo/SparseHopper-v0"]["presets"]["half"] == "x_velocity > 0.7402 m/s"
     assert rows["lpo/SparseMountainCarContinuous-v0"]["reward"] == "100 at the goal, else 0"
 

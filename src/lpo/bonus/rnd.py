@@ -16,12 +16,12 @@ import optax
 from jax import Array
 
 from lpo.bonus.base import Bonus
+from lpo.bonus.scale import scaled
+from lpo.features import reader
 from lpo.minibatch import sweep
 from lpo.nets import Net, apply_net, orthogonal_net
 from lpo.normalize import Moments, init_moments, normalize, update_moments
 from lpo.types import Rollout
-
-INPUTS = ("sa", "next", "s")
 
 
 class RNDState(NamedTuple):
@@ -31,17 +31,6 @@ class RNDState(NamedTuple):
     inputs: Moments  # of x, clipped to ±5
     discounted: Array  # [N] Σ γ^i b_{t−i}, filtered over time in each environment
     returns: Moments  # of that sum: the bonus is divided by its standard deviation
-
-
-def discounted_sums(start: Array, b: Array, valid: Array, gamma: float) -> tuple[Array, Array]:
-    """c_t = γ c_{t−1} + b_t along time [T, N]: the last row of it, and all of it."""
-
-    def forward(c, x):
-        b_t, valid_t = x
-        c = jnp.where(valid_t, gamma * c + b_t, c)
-        return c, c
-
-    return jax.lax.scan(forward, start, (b, valid))
 
 
 def rnd(
@@ -60,16 +49,9 @@ def rnd(
     clip: float = 5.0,
 ) -> Bonus:
     """``inputs``: "sa" (LPO, ENIAC), "next" (RND) or "s"; ``gamma`` discounts bonus returns."""
-    size = obs_size + (action_size if inputs == "sa" else 0)
+    size, read = reader(inputs, obs_size, action_size, action_features)
     optim = optax.flatten(optax.adam(learning_rate, eps=1e-5))
     gain = float(np.sqrt(2))
-
-    def read(rollout: Rollout) -> Array:
-        if inputs == "next":
-            return rollout.next_obs
-        if inputs == "s":
-            return rollout.obs
-        return jnp.concatenate([rollout.obs, action_features(rollout.action)], axis=-1)
 
     def residual(predictor: Net, target: Net, x: Array) -> Array:
         gap = apply_net(predictor, x, jax.nn.relu) - apply_net(target, x, jax.nn.relu)
@@ -92,18 +74,9 @@ def rnd(
         x, valid = read(rollout), rollout.valid
         moments = update_moments(state.inputs, x.reshape(-1, size), valid.reshape(-1))
         b = residual(state.predictor, state.target, normalize(moments, x, clip)) * valid
-        last, sums = discounted_sums(state.discounted, b, valid, gamma)
-        returns = update_moments(state.returns, sums.reshape(-1, 1), valid.reshape(-1))
-        scale = jnp.sqrt(returns.var[0] + 1e-8)
-        count = jnp.maximum(valid.sum(), 1)
-        metrics = {
-            "bonus/raw_mean": b.sum() / count,
-            "bonus/scale": scale,
-            "bonus/mean": b.sum() / count / scale,
-            "bonus/max": b.max() / scale,
-        }
-        state = state._replace(inputs=moments, discounted=last, returns=returns)
-        return (b / scale)[None], state, metrics
+        out = scaled(state.discounted, state.returns, b, valid, gamma)
+        state = state._replace(inputs=moments, discounted=out.discounted, returns=out.returns)
+        return out.bonus[None], state, out.metrics
 
     def update(state: RNDState, rollout: Rollout, key: Array):
         """Line 10 of Algorithm 7: fit f to f′ on D_k."""

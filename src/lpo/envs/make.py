@@ -19,6 +19,7 @@ from lpo.envs.episodes import EpisodeBatch
 from lpo.envs.registry import find_spec
 from lpo.envs.single import FlatEnv
 from lpo.envs.specs import LOCOMOTION, TASKS
+from lpo.envs.tabular import TabularEnv
 from lpo.envs.vector import VectorBatch
 from lpo.errors import LPOError
 from lpo.types import BatchEnv
@@ -190,6 +191,8 @@ def _describe(
         }
     if spec is not None and spec.id in TASKS:
         row["max_return"] = TASKS[spec.id].max_return
+    if isinstance(env.unwrapped, TabularEnv):
+        row |= {"horizon": env.unwrapped.horizon, "max_return": env.unwrapped.max_return}
     return row | ({"env_kwargs": kwargs} if kwargs else {})
 
 

@@ -16,6 +16,7 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
 from lpo.envs.specs import LOCOMOTION, MOUNTAIN_CAR, TASKS
+from lpo.envs.tabular import TABULAR
 from lpo.errors import LPOError
 
 
@@ -24,13 +25,17 @@ def register_envs() -> None:
     for task in LOCOMOTION.values():
         _register(task.id, "make_locomotion", task.horizon, {"task": task.id})
     _register(MOUNTAIN_CAR.id, "make_mountain_car", MOUNTAIN_CAR.horizon, {})
+    for row in TABULAR:
+        _register(row["id"], row["creator"], None, {}, "tabular")
 
 
-def _register(env_id: str, creator: str, horizon: int, kwargs: dict[str, Any]) -> None:
+def _register(
+    env_id: str, creator: str, horizon: int | None, kwargs: dict[str, Any], module: str = "sparse"
+) -> None:
     if env_id not in gymnasium.registry:
         gymnasium.register(
             env_id,
-            entry_point=f"lpo.envs.sparse:{creator}",
+            entry_point=f"lpo.envs.{module}:{creator}",
             max_episode_steps=horizon,
             kwargs=kwargs,
         )
@@ -38,7 +43,8 @@ def _register(env_id: str, creator: str, horizon: int, kwargs: dict[str, Any]) -
 
 def describe() -> list[dict[str, Any]]:
     """One row per task of ours: id, base, horizon, presets and the reward in words."""
-    return [task.describe() for task in TASKS.values()]
+    rows = [task.describe() for task in TASKS.values()]
+    return rows + [{"presets": {}, "horizon": None} | row for row in TABULAR]
 
 
 def find_spec(env_id: str) -> EnvSpec:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lpo.distributions import Distribution
 from lpo.nets import ActorCritic, Layer, apply_net_host
 from lpo.normalize import Moments, normalizer_host
-from lpo.types import BatchEnv, Rollout
+from lpo.types import BatchEnv, Rollout, Step
 
 
 class HostPolicy:
@@ -20,13 +20,21 @@ class HostPolicy:
         self.net = tuple(Layer(np.asarray(w), np.asarray(b)) for w, b in params.policy)
         self.log_std = np.asarray(params.log_std)
         self.normalize = normalizer_host(moments, obs_clip)
-        self.dist = dist
+        self.dist, self.obs_clip = dist, obs_clip
 
     def sample(self, obs: np.ndarray, noise: np.ndarray) -> np.ndarray:
         return self.dist.sample(self.outputs(obs), self.log_std, noise)
 
     def mode(self, obs: np.ndarray) -> np.ndarray:
         return self.dist.mode(self.outputs(obs))
+
+    def like(self, params: ActorCritic, moments: Moments) -> HostPolicy:
+        """Another policy of the same kind."""
+        return HostPolicy(params, moments, self.dist, self.obs_clip)
+
+    def follow(self, step: Step) -> np.ndarray:
+        """Every real step of the policy is its own to learn from."""
+        return step.valid
 
     def outputs(self, obs: np.ndarray) -> np.ndarray:
         return apply_net_host(self.net, self.normalize(obs))
@@ -85,26 +93,30 @@ class Episodes:
 
 def collect(
     env: BatchEnv,
-    policy: HostPolicy,
+    actor: Any,
+    dist: Distribution,
     buffer: Rollout,
     rows: range,
     obs: np.ndarray,
     rng: np.random.Generator,
     episodes: Episodes,
 ) -> np.ndarray:
-    """Line 6 of Algorithm 7: run π, filling ``rows`` of the buffer; the observation after them."""
-    noise = policy.dist.draw(rng, (len(rows), env.num_envs, policy.dist.noise_size))
-    to_env = policy.dist.to_env
+    """Line 6 of Algorithm 7: run π, filling ``rows`` of the buffer; the observation after them.
+
+    ``actor`` is the policy, or what a start puts in front of it (``lpo.start``).
+    """
+    noise = dist.draw(rng, (len(rows), env.num_envs, dist.noise_size))
+    to_env = dist.to_env
     for t, noise_t in zip(rows, noise, strict=True):
         buffer.obs[t] = obs
-        action = policy.sample(buffer.obs[t], noise_t)
+        action = actor.sample(buffer.obs[t], noise_t)
         step = env.step(to_env(action))
         buffer.action[t] = action
         buffer.reward[t] = step.reward
         buffer.terminated[t] = step.terminated
         buffer.truncated[t] = step.truncated
         buffer.next_obs[t] = step.next_obs
-        buffer.valid[t] = step.valid
+        buffer.valid[t] = actor.follow(step)
         episodes.add(step.reward, step.terminated | step.truncated, step.valid)
         obs = step.obs
     return obs

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+
+from lpo.types import Rollout
+
+
+class Look(NamedTuple):
+    """What a switch is shown: the rollout so far, which rows are new, and who acted."""
+
+    rollout: Rollout  # the whole padded buffer
+    rows: Any  # range of rows collected since the last look
+    params: Any = None  # networks, frozen since the last switch
+    moments: Any = None  # of the observations, as the policy normalised them
+    steps: Any = None  # environment steps since the last look, where ``rows`` were cut away
 
 
 class Switch(NamedTuple):
     """The engine collects ``wait(state)`` steps, asks ``update``, and learns when it fires."""
 
     capacity: int  # the largest rollout it can ask for, in environment steps: fixes all shapes
-    init: Callable  # () → state
+    init: Callable  # key → state
     wait: Callable  # state → environment steps to collect before the next look
-    update: Callable  # (state, rollout) → (fire, state, metrics)
+    update: Callable  # (state, look) → (fire, state, metrics)
 
 
 class ScheduleState(NamedTuple):
@@ -30,10 +42,10 @@ def schedule(sizes: np.ndarray) -> Switch:
     def wait(state: ScheduleState) -> Array:
         return table[jnp.minimum(state.k, len(sizes) - 1)]
 
-    def update(state: ScheduleState, rollout):
+    def update(state: ScheduleState, look: Look):
         return jnp.bool_(True), ScheduleState(state.k + 1), {}
 
-    return Switch(int(sizes.max()), lambda: ScheduleState(jnp.int32(0)), wait, update)
+    return Switch(int(sizes.max()), lambda key: ScheduleState(jnp.int32(0)), wait, update)
 
 
 def every(n: int) -> Switch:

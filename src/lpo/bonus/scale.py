@@ -1,0 +1,65 @@
+"""What every bonus shares: RND's scale over time, and the shapes over a width (eq. E5).
+
+A bonus is divided by the running standard deviation of its discounted sums, filtered over time in
+each environment, and no mean is subtracted (Burda et al. 2018); the paper is silent on it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from lpo.normalize import Moments, update_moments
+
+SHAPES = ("raw", "indicator", "lpo")
+
+
+class Scaled(NamedTuple):
+    bonus: Array  # [T, N] divided by the scale
+    discounted: Array  # [N]
+    returns: Moments
+    metrics: dict[str, Array]
+
+
+def discounted_sums(start: Array, b: Array, valid: Array, gamma: float) -> tuple[Array, Array]:
+    """c_t = γ c_{t−1} + b_t along time [T, N]: the last row of it, and all of it."""
+
+    def forward(c, x):
+        b_t, valid_t = x
+        c = jnp.where(valid_t, gamma * c + b_t, c)
+        return c, c
+
+    return jax.lax.scan(forward, start, (b, valid))
+
+
+def scaled(discounted: Array, returns: Moments, b: Array, valid: Array, gamma: float) -> Scaled:
+    """``b`` [T, N], zero where not valid, over the spread of its discounted sums so far."""
+    last, sums = discounted_sums(discounted, b, valid, gamma)
+    returns = update_moments(returns, sums.reshape(-1, 1), valid.reshape(-1))
+    scale = jnp.sqrt(returns.var[0] + 1e-8)
+    count = jnp.maximum(valid.sum(), 1)
+    metrics = {
+        "bonus/raw_mean": b.sum() / count,
+        "bonus/scale": scale,
+        "bonus/mean": b.sum() / count / scale,
+        "bonus/max": b.max() / scale,
+    }
+    return Scaled(b / scale, last, returns, metrics)
+
+
+def shaped(shape: str, width: Array, threshold: float, gamma: float) -> Array:
+    """The bonus over a width ω; z is known when ω(z) < β = ``threshold`` (eq. E3, on pairs).
+
+    raw: ω. indicator, of PC-PG and ENIAC: 1{ω ≥ β}/(1−γ). lpo, eq. (E5) as Algorithm 1 writes it,
+    on the pair: 3/(1−γ)·1{ω ≥ β} + (2/β)·ω·1{ω < β}; "a state is known when all its actions are"
+    cannot be asked of continuous actions.
+    """
+    unknown = width >= threshold
+    if shape == "indicator":
+        return unknown / (1 - gamma)
+    if shape == "lpo":
+        return jnp.where(unknown, 3 / (1 - gamma), 2 / threshold * width)
+    return width

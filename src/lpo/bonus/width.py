@@ -1,0 +1,151 @@
+"""ENIAC's trained width network, with an objective that has a minimum (Feng et al. 2021).
+
+ENIAC asks for sup{|f(z) − f′(z)|} over pairs of functions that agree on the data, and trains a
+network to be as large as it can on query points while staying small on the data: minimise
+−E_query w² + λ E_data w². That is unbounded below wherever the network can tell a query from the
+data: the weights grow without end, the first term outruns any fixed λ, the scale of the bonus
+drifts with the number of gradient steps, and a step too many ends in overflow. This is the
+instability that the paper reports (section 5) and why it put RND in its place.
+
+Here the width has a target instead of a direction: with q the queries and p the data,
+
+    L(h) = [E_q (h − 1)² + κ E_p h²] / (1 + κ),     argmin h*(z) = q(z) / (q(z) + κ p(z)),
+
+least squares towards 1 on queries and 0 on data, bounded between 0 and 1 with bounded gradients.
+With κ = n/n₀ for n samples seen, h* = 1/(1 + n(z)/(n₀ q(z))), n(z) = n p(z) visits: the sensitivity
+of a table, 1/(1 + n(z)), softened by n₀ and generalised by the network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import Array
+
+from lpo.bonus.base import Bonus
+from lpo.bonus.scale import scaled, shaped
+from lpo.features import CLIP
+from lpo.minibatch import sweep
+from lpo.nets import Net, apply_net, orthogonal_net
+from lpo.normalize import Moments, init_moments, normalize, update_moments
+from lpo.types import Rollout
+
+
+class Reservoir(NamedTuple):
+    """A uniform sample without replacement of everything seen."""
+
+    rows: Array  # [R, D]
+    priority: Array  # [R] random in [0, 1); −1: empty
+
+
+def refill(reservoir: Reservoir, rows: Array, valid: Array, key: Array) -> Reservoir:
+    """Give every new row a random priority and keep the R largest: exact in one sort."""
+    priority = jnp.where(valid, jax.random.uniform(key, valid.shape), -1.0)
+    all_rows = jnp.concatenate([reservoir.rows, rows])
+    top, index = jax.lax.top_k(
+        jnp.concatenate([reservoir.priority, priority]), len(reservoir.priority)
+    )
+    return Reservoir(all_rows[index], top)
+
+
+class WidthState(NamedTuple):
+    net: Net  # h
+    opt: Any
+    inputs: Moments
+    data: Reservoir  # p
+    seen: Array  # [] n, samples so far
+    discounted: Array  # [N]
+    returns: Moments
+
+
+def width_loss(net: Net, queries: Array, data: Array, kappa: Array) -> Array:
+    """[E_q (h − 1)² + κ E_p h²] / (1 + κ), at most 1 when h is in [0, 1]."""
+    h = lambda x: apply_net(net, x, jax.nn.relu)[..., 0]  # noqa: E731
+    return (((h(queries) - 1) ** 2).mean() + kappa * (h(data) ** 2).mean()) / (1 + kappa)
+
+
+def queries_from(reservoir: Reservoir, filled: Array, fresh: Array, key: Array) -> Array:
+    """Half the newest data, half coordinates drawn one by one from all of it: what could be."""
+    half, columns = len(fresh) // 2, jnp.arange(fresh.shape[1])
+    at = jax.random.randint(key, (len(fresh) - half, fresh.shape[1]), 0, filled)
+    return jnp.concatenate([fresh[:half], reservoir.rows[at, columns]])
+
+
+def width_network(
+    size: int,
+    read: Callable,
+    *,
+    num_envs: int,
+    gamma: float,
+    shape: str,
+    threshold: float,
+    gamma_ext: float,
+    prior: int,
+    learning_rate: float,
+    passes: int,
+    batch_size: int,
+    hidden: tuple[int, ...],
+    capacity: int = 4096,
+) -> Bonus:
+    """``shape`` of the width h; ``prior`` is n₀ in samples, ``capacity`` the rows kept as p."""
+    optim = optax.flatten(optax.adam(learning_rate, eps=1e-5))
+
+    def init(key: Array) -> WidthState:
+        net = orthogonal_net(key, (size, *hidden, 1), float(np.sqrt(2)), 0.01)
+        net = (*net[:-1], net[-1]._replace(b=jnp.ones(1)))  # before any data all is unknown: h = 1
+        return WidthState(
+            net=net,
+            opt=optim.init(net),  # pyright: ignore[reportArgumentType]
+            inputs=init_moments(size),
+            data=Reservoir(jnp.zeros((capacity, size)), jnp.full(capacity, -1.0, jnp.float32)),
+            seen=jnp.float32(0),
+            discounted=jnp.zeros(num_envs),
+            returns=init_moments(1),
+        )
+
+    def score(state: WidthState, rollout: Rollout):
+        x, valid = read(rollout), rollout.valid
+        inputs = update_moments(state.inputs, x.reshape(-1, size), valid.reshape(-1))
+        h = apply_net(state.net, normalize(inputs, x, CLIP), jax.nn.relu)[..., 0]
+        w = jnp.clip(h, 0.0, 1.0)
+        b = shaped(shape, w, threshold, gamma_ext) * valid
+        out = scaled(state.discounted, state.returns, b, valid, gamma)
+        count = jnp.maximum(valid.sum(), 1)
+        metrics = out.metrics | {
+            "bonus/width": (w * valid).sum() / count,
+            "bonus/unknown": ((w >= threshold) & valid).sum() / count,
+        }
+        state = state._replace(inputs=inputs, discounted=out.discounted, returns=out.returns)
+        return out.bonus[None], state, metrics
+
+    def update(state: WidthState, rollout: Rollout, key: Array):
+        key_data, key_order, key_draw = jax.random.split(key, 3)
+        rows, valid = read(rollout).reshape(-1, size), rollout.valid.reshape(-1)
+        data = refill(state.data, rows, valid, key_data)
+        filled = jnp.maximum((data.priority >= 0).sum(), 1)
+        seen = state.seen + valid.sum()
+        kappa = seen / prior
+
+        def step(carry, fresh):
+            net, opt, count = carry
+            key_query, key_rows = jax.random.split(jax.random.fold_in(key_draw, count))
+            at = jax.random.randint(key_rows, (batch_size,), 0, filled)
+            queries = queries_from(data, filled, fresh, key_query)
+            scale = lambda x: normalize(state.inputs, x, CLIP)  # noqa: E731
+            error, grads = jax.value_and_grad(width_loss)(
+                net, scale(queries), scale(data.rows[at]), kappa
+            )
+            updates, opt = optim.update(grads, opt, net)
+            return (optax.apply_updates(net, updates), opt, count + 1), error
+
+        start = (state.net, state.opt, jnp.int32(0))
+        (net, opt, _), error = sweep(step, start, rows, valid, key_order, passes, batch_size)
+        state = state._replace(net=net, opt=opt, data=data, seen=seen)
+        return state, {"bonus/predictor_loss": error}
+
+    return Bonus(1, init, score, update)

@@ -1,0 +1,231 @@
+"""Policy cover and roll-in: a rollout begins where an earlier policy leads (Alg. 1, 4 and 6).
+
+At the start of an episode a member π_j of the cover is drawn and acts for τ − 1 steps; then the
+policy takes over until the episode ends, and the environment resets as at any end. Roll-in steps
+are environment steps, but the policy did not choose them: they are marked not ``valid``, so that
+neither PPO, nor the advantages, nor the bonus, nor the switch learn from them.
+
+Where the papers' trajectories end after a geometric time, ours go on to the end of the episode:
+discounting is left to the advantages, and no environment has to be cut short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lpo.features import Features, Reader
+from lpo.nets import ActorCritic
+from lpo.normalize import Moments
+from lpo.start.base import Start
+from lpo.types import Rollout, Step
+
+GAME_TURNS = 50
+
+
+class Member(NamedTuple):
+    """All that a past policy needs to act again: its network and the statistics it acted with."""
+
+    policy: Any  # Net
+    log_std: Any
+    mean: Any
+    var: Any
+
+
+class CoverState(NamedTuple):
+    members: Member  # every array with a leading axis [C]
+    weights: np.ndarray  # [C] mixture weights, zero for empty slots
+    covariance: np.ndarray  # [C, D, D] E φφᵀ under each member, for the log-det game
+    features: Any
+    seen: np.ndarray  # [] policies offered so far
+    member: np.ndarray  # [N] who rolls in
+    remaining: np.ndarray  # [N] for how many steps yet
+    uniform: np.ndarray  # [N] bool: the action after the roll-in is uniform
+
+
+class Plan(NamedTuple):
+    """How an episode begins."""
+
+    member: int
+    steps: int
+    uniform: bool
+
+
+class Lengths(NamedTuple):
+    """The law of a roll-in: with ``share`` of the episodes, and for how long."""
+
+    share: float
+    gamma: float  # P(τ − 1 = k) ∝ γ^k; 1: uniform
+    horizon: int  # for k = 0 … horizon − 1
+
+    def draw(self, rng: np.random.Generator) -> int:
+        """The d-sampler's geometric law (Alg. 6) given that the episode lasts that long.
+
+        In the paper an ended episode goes on in an absorbing state, where nothing is to be learned.
+        """
+        if rng.random() >= self.share:
+            return 0
+        if self.gamma == 1:
+            return int(rng.integers(self.horizon))
+        within = -np.expm1(self.horizon * np.log(self.gamma)) if self.gamma else 1.0
+        k = np.log1p(-within * rng.random()) / np.log(self.gamma) if self.gamma else 0.0
+        return min(int(k), self.horizon - 1)
+
+
+def draw_plan(
+    rng: np.random.Generator, weights: np.ndarray, lengths: Lengths, epsilon: float
+) -> Plan:
+    """j ~ weights and a length; before the cover has members nobody rolls in."""
+    uniform = bool(rng.random() < epsilon)
+    if weights.sum() == 0:
+        return Plan(0, 0, uniform)
+    member = int(rng.choice(len(weights), p=weights / weights.sum(dtype=np.float64)))
+    return Plan(member, lengths.draw(rng), uniform)
+
+
+def logdet_game(covariance: np.ndarray, weights: np.ndarray, ridge: float = 1e-3) -> np.ndarray:
+    """argmax_α log det(Σ_i α_i Σ_i + ridge·I) on the simplex: PC-PG's weights of the cover.
+
+    α_i ← α_i tr(Σ_i A⁻¹)/Σ_j α_j tr(Σ_j A⁻¹): the multiplicative rule of optimal designs, which
+    never decreases the determinant and keeps α on the simplex.
+    """
+    alpha = np.asarray(weights, np.float64)
+    eye = ridge * np.eye(covariance.shape[-1])
+    for _ in range(GAME_TURNS):
+        inverse = np.linalg.inv(np.tensordot(alpha, covariance, axes=1) + eye)
+        gain = alpha * np.tensordot(covariance, inverse, axes=2)
+        if gain.sum() <= 0:
+            return alpha
+        alpha = gain / gain.sum()
+    return alpha
+
+
+class RollIn:
+    """The policy with the cover in front of it; keeps the plans of ``state`` up to date."""
+
+    def __init__(self, state: CoverState, policy: Any, rng: np.random.Generator, draw: Callable):
+        self.state, self.policy, self.rng, self.draw = state, policy, rng, draw
+        self.cache: dict[int, Any] = {}
+
+    def acting(self, j: int) -> Any:
+        if j not in self.cache:
+            m = jax.tree.map(lambda x: x[j], self.state.members)
+            moments = Moments(np.float32(1), m.mean, m.var)  # pyright: ignore
+            params = ActorCritic(m.policy, m.log_std, ())
+            self.cache[j] = self.policy.like(params, moments)
+        return self.cache[j]
+
+    def sample(self, obs: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        s, action = self.state, self.policy.sample(obs, noise)
+        for i in np.flatnonzero(s.remaining):
+            member = self.acting(int(s.member[i]))
+            action[i] = member.sample(obs[i : i + 1], noise[i : i + 1])[0]
+        for i in np.flatnonzero(s.uniform & (s.remaining == 0)):
+            action[i] = self.policy.dist.uniform(self.rng, 1)[0]
+        return action
+
+    def follow(self, step: Step) -> np.ndarray:
+        """Roll-in steps, and a uniform action after one, are not the policy's to learn from.
+
+        A uniform action is no sample of π, so its probability ratio would be wrong; without it the
+        rest of the trajectory is on-policy from the state that the action led to.
+        """
+        s = self.state
+        rolling = s.remaining > 0
+        own = step.valid & ~rolling & ~s.uniform
+        s.uniform[step.valid & ~rolling] = False
+        s.remaining[step.valid & rolling] -= 1
+        for i in np.flatnonzero(step.terminated | step.truncated):
+            s.member[i], s.remaining[i], s.uniform[i] = self.draw(self.rng, s.weights)
+        return own
+
+
+def cover(
+    features: Features,
+    reader: Reader,
+    *,
+    capacity: int,
+    weighting: str,
+    lengths: Lengths,
+    epsilon: float,
+) -> Start:
+    """``weighting``: "uniform" or "logdet"; ``epsilon``: chance of a uniform first action.
+
+    Of more policies than ``capacity`` a uniform sample stays (reservoir).
+    """
+    size = features.size if weighting == "logdet" else 0
+
+    def draw(rng: np.random.Generator, weights: np.ndarray) -> Plan:
+        return draw_plan(rng, weights, lengths, epsilon)
+
+    def init(key: jax.Array, num_envs: int, params: ActorCritic, moments: Moments) -> CoverState:
+        member = Member(params.policy, params.log_std, moments.mean, moments.var)
+        return CoverState(
+            members=jax.tree.map(lambda x: np.zeros((capacity, *x.shape), np.float32), member),
+            weights=np.zeros(capacity, np.float32),
+            covariance=np.zeros((capacity, size, size), np.float32),
+            features=features.init(key),
+            seen=np.zeros((), np.int32),
+            member=np.zeros(num_envs, np.int32),
+            remaining=np.zeros(num_envs, np.int32),
+            uniform=np.zeros(num_envs, bool),
+        )
+
+    def sample(state: CoverState, policy: Any, rng: np.random.Generator):
+        plans = (np.array(x) for x in (state.member, state.remaining, state.uniform))
+        member, remaining, uniform = plans
+        state = state._replace(member=member, remaining=remaining, uniform=uniform)
+        return RollIn(state, policy, rng, draw), state
+
+    @jax.jit
+    def visited(state: Any, rollout: Rollout):
+        """E φφᵀ over the rollout, and the feature moments moved by it."""
+        x, valid = reader.read(rollout).reshape(-1, reader.size), rollout.valid.reshape(-1)
+        state = features.observe(state, x, valid)
+        phi = features.apply(state, x) * valid[:, None]
+        return state, phi.T @ phi / jnp.maximum(valid.sum(), 1)
+
+    def reweigh(state: CoverState, rollout: Rollout, slot: int) -> CoverState:
+        """Weights with the new member in ``slot``."""
+        filled = np.arange(capacity) < min(int(state.seen), capacity)
+        weights = filled / filled.sum()
+        if weighting == "uniform":
+            return state._replace(weights=weights.astype(np.float32))
+        moved, second = jax.device_get(visited(state.features, rollout))
+        covariance = np.array(state.covariance)
+        covariance[slot] = second
+        weights = logdet_game(covariance, weights).astype(np.float32)
+        return state._replace(weights=weights, covariance=covariance, features=moved)
+
+    def update(state: CoverState, params, moments, rollout: Rollout, rng: np.random.Generator):
+        """π^n joins the cover (line 5 of Algorithm 1); a full cover stays a uniform sample."""
+        seen = int(state.seen)
+        slot = seen if seen < capacity else int(rng.integers(seen + 1))
+        state = state._replace(seen=np.int32(seen + 1))
+        if slot < capacity:
+            new = Member(params.policy, params.log_std, moments.mean, moments.var)
+            state = state._replace(members=jax.tree.map(put(slot), state.members, new))
+            state = reweigh(state, rollout, slot)
+        p = state.weights[state.weights > 0].astype(np.float64)
+        metrics = {
+            "start/members": float(len(p)),
+            "start/effective_members": float(np.exp(-(p * np.log(p)).sum())),
+        }
+        return state, metrics
+
+    return Start(init, sample, update)
+
+
+def put(slot: int):
+    """Row ``slot`` of a copy of ``all_rows`` becomes ``row``."""
+
+    def write(all_rows: np.ndarray, row: Any) -> np.ndarray:
+        all_rows = np.array(all_rows)
+        all_rows[slot] = np.asarray(row)
+        return all_rows
+
+    return write

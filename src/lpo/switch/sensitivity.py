@@ -1,0 +1,256 @@
+"""Online sensitivity sampling for deep agents: switch when there is something to learn (Alg. 1, 2).
+
+The paper's deep agent replaces Algorithm 2 by a growing rollout. Here every collected (s,a) is
+measured against the sampled set Ẑ over a linear class f = θᵀφ (``lpo.features``), ‖Δθ‖ ≤ ρ, whose
+sensitivity (E1) is a closed form,
+
+    s(z) = sup_Δ Δ(z)² / (min{‖Δ‖²_Ẑ, 4NW²} + 1) = max{φᵀ(Σ + I/ρ²)⁻¹φ, ρ²‖φ‖²/(4NW² + 1)},
+
+and Ẑ is its Gram matrix Σ = Σ_Ẑ φφᵀ. Algorithm 1 switches whenever Ẑ changes; with real-valued
+observations that is at once, so this switch waits until the additions matter: until log det
+(Σ + I/ρ²) has risen by τ times the effective dimension d = tr Σ(Σ + I/ρ²)⁻¹. As
+∂ log det/∂ log n = d for n samples of one distribution, stationary data fire it when the data
+have grown by the factor e^τ, the paper's schedule with 1 + 1/K = e^τ, and new data fire it sooner.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from lpo.features import Features
+from lpo.switch.base import Look, Switch
+
+RHO = 1.0  # radius of the ball of differences Δθ; with ‖φ‖ ≤ 1 a function moves by at most ρ = 2W
+BLOCK = 128  # samples that are measured together
+RANK = 16  # additions that are made together
+
+
+class SensitivityState(NamedTuple):
+    key: Array  # [2] uint32, this component's random stream
+    looks: Array  # [] looks so far, the counter of that stream
+    steps: Array  # [] environment steps since the last switch
+    features: Any
+    gram: Array  # [D, D] Σ of Ẑ, copies and fading included
+    inverse: Array  # [D, D] (Σ + I/ρ²)⁻¹
+    logdet: Array  # [] log det(ρ²Σ + I)
+    rise: Array  # [] of logdet since the last switch
+    added: Array  # [] additions since the last switch
+    additions: Array  # [] additions so far
+    zhat: Array  # [] |Ẑ| counted with copies, faded like Σ
+
+
+class Absorbed(NamedTuple):
+    gram: Array
+    inverse: Array
+    rise: Array  # [] of log det
+    copies: Array  # [B] how many copies of each sample went into Ẑ
+    sensitivity: Array  # [B] at its turn
+
+
+def absorb(
+    gram: Array, inverse: Array, phi: Array, u: Array, valid: Array, factor: float, floor: float
+) -> Absorbed:
+    """Algorithm 2 on a block of B samples one after another, exactly, updating Σ once.
+
+    A sample enters with probability 1/n, n = max{1, ⌊1/s_z⌋} copies, s_z = ``factor``·sensitivity.
+    Only ΦMΦᵀ [B, B] has to follow the turns, as M = (Σ + I/ρ²)⁻¹ moves by Sherman-Morrison:
+    K ← K − c k kᵀ/(1 + c k_i).
+    """
+    k0 = phi @ (inverse @ phi.T)
+    least = floor * (phi**2).sum(-1)
+    order = jnp.arange(len(phi))
+
+    def scores(k):
+        s = jnp.maximum(jnp.diag(k), least)
+        return s, jnp.maximum(1.0, jnp.floor(1 / jnp.maximum(factor * s, 1e-9)))
+
+    def next_addition(at, k):
+        """Until an addition nothing changes, so the next one is found in one look."""
+        s, n = scores(k)
+        hits = valid & (order >= at) & (u * n < 1)
+        return jnp.where(hits.any(), hits.argmax(), len(phi)), s, n
+
+    def turn(carry):
+        at, i, s, n, k, copies, sensitivity, rise = carry
+        sensitivity = jnp.where((order >= at) & (order <= i), s, sensitivity)
+        column, c = k[:, i], n[i]
+        gain = 1 + c * column[i]
+        k = k - jnp.outer(column, column * (c / gain))
+        copies = jnp.where(order == i, c, copies)
+        return (i + 1, *next_addition(i + 1, k), k, copies, sensitivity, rise + jnp.log(gain))
+
+    zeros = jnp.zeros(len(phi))
+    start = (0, *next_addition(0, k0), k0, zeros, zeros, jnp.float32(0))
+    at, _, s, _, _, copies, sensitivity, rise = jax.lax.while_loop(
+        lambda carry: carry[1] < len(phi), turn, start
+    )
+    sensitivity = jnp.where(order >= at, s, sensitivity) * valid
+
+    gram, inverse = add_copies(gram, inverse, phi, copies)
+    return Absorbed(gram, inverse, rise, copies, sensitivity)
+
+
+def add_copies(gram: Array, inverse: Array, phi: Array, copies: Array) -> tuple[Array, Array]:
+    """Σ ← Σ + Φᵀ diag(c) Φ and its inverse by Woodbury, ``RANK`` of the added rows at a time:
+
+    M ← M − V(I + K)⁻¹Vᵀ with V = MΦᵀ√c and K = √c ΦMΦᵀ√c. Few rows are added to a known Ẑ.
+    """
+    order = jnp.argsort(copies == 0, stable=True)  # the added ones come first
+    order = jnp.pad(order, (0, -len(phi) % RANK), constant_values=len(phi))
+    root = jnp.sqrt(jnp.append(copies, 0.0))
+
+    def chunk(i, matrices):
+        gram, inverse = matrices
+        at = jax.lax.dynamic_slice(order, (i * RANK,), (RANK,))
+        rows = root[at, None] * phi[jnp.minimum(at, len(phi) - 1)]
+        v = inverse @ rows.T
+        lower = jnp.linalg.cholesky(jnp.eye(RANK) + rows @ v)
+        half = jax.scipy.linalg.solve_triangular(lower, v.T, lower=True)
+        return gram + rows.T @ rows, inverse - half.T @ half
+
+    return jax.lax.fori_loop(0, -(-(copies > 0).sum() // RANK), chunk, (gram, inverse))
+
+
+def inverse_of(gram: Array, rho: float) -> tuple[Array, Array]:
+    """(Σ + I/ρ²)⁻¹ and log det(ρ²Σ + I) afresh."""
+    eye = jnp.eye(len(gram))
+    lower = jnp.linalg.cholesky(rho**2 * gram + eye)
+    inverse = rho**2 * jax.scipy.linalg.cho_solve((lower, True), eye)
+    return inverse, 2 * jnp.log(jnp.diag(lower)).sum()
+
+
+def dimension(inverse: Array, rho: float) -> Array:
+    """d = tr Σ(Σ + I/ρ²)⁻¹ = D − tr(Σ + I/ρ²)⁻¹/ρ²: directions that Ẑ knows."""
+    return len(inverse) - jnp.trace(inverse) / rho**2
+
+
+def sensitivity(
+    features: Features,
+    read: Any,
+    *,
+    num_envs: int,
+    smallest: int,
+    largest: int,
+    tau: float,
+    memory: int | None,
+    factor: float,
+    horizon: int,
+    rho: float = RHO,
+) -> Switch:
+    """Fire when Ẑ has grown by ``tau``, within [``smallest``, ``largest``] environment steps.
+
+    ``read`` turns a `Look` into feature inputs; ``memory`` is the half-life of old data in steps
+    (the policy moves and so does what matters; None: Ẑ never fades, as in the paper); ``factor``
+    is C·log(N𝒩/δ) of Algorithm 2; ``horizon`` is its N, the step budget. Looks are a quarter of
+    the smallest rollout apart.
+    """
+    rows = -(-smallest // (4 * num_envs))
+    padding = -rows * num_envs % BLOCK
+    floor = rho**2 / (horizon * rho**2 + 1)  # 4NW² with W = ρ/2
+
+    def init(key: Array) -> SensitivityState:
+        key_features, key_sampling = jax.random.split(key)
+        size, zero = features.size, jnp.int32(0)
+        return SensitivityState(
+            key=jax.random.key_data(key_sampling),
+            looks=zero,
+            steps=zero,
+            features=features.init(key_features),
+            gram=jnp.zeros((size, size)),
+            inverse=rho**2 * jnp.eye(size),
+            logdet=jnp.float32(0),
+            rise=jnp.float32(0),
+            added=zero,
+            additions=zero,
+            zhat=jnp.float32(0),
+        )
+
+    def blocks(state: SensitivityState, x: Array, valid: Array):
+        phi = features.apply(state.features, x)
+        key = jax.random.fold_in(jax.random.wrap_key_data(state.key), state.looks)
+        u = jax.random.uniform(key, valid.shape)
+        pad = lambda a: jnp.pad(a, [(0, padding)] + [(0, 0)] * (a.ndim - 1))  # noqa: E731
+        return jax.tree.map(lambda a: pad(a).reshape(-1, BLOCK, *a.shape[1:]), (phi, u, valid))
+
+    def measure(state: SensitivityState, x: Array, valid: Array):
+        """Algorithm 2 over the new samples; moments first, so that no input is off the scale."""
+        state = state._replace(features=features.observe(state.features, x, valid))
+
+        def step(carry, block):
+            (gram, inverse), (phi, u, valid) = carry, block
+            out = absorb(gram, inverse, phi, u, valid, factor, floor)
+            return (out.gram, out.inverse), (out.rise, out.copies, out.sensitivity)
+
+        matrices, (rise, copies, scores) = jax.lax.scan(
+            step, (state.gram, state.inverse), blocks(state, x, valid)
+        )
+        added = (copies > 0).sum(dtype=jnp.int32)
+        state = state._replace(
+            looks=state.looks + 1,
+            gram=matrices[0],
+            inverse=matrices[1],
+            logdet=state.logdet + rise.sum(),
+            rise=state.rise + rise.sum(),
+            added=state.added + added,
+            additions=state.additions + added,
+            zhat=state.zhat + copies.sum(),
+        )
+        return state, scores.sum() / jnp.maximum(valid.sum(), 1)
+
+    def renew(state: SensitivityState) -> SensitivityState:
+        """After a switch: old data fade, and the inverse is computed afresh (float32 drifts)."""
+        keep = 1.0 if memory is None else 0.5 ** (state.steps / memory)
+        gram = keep * state.gram
+        inverse, logdet = inverse_of(gram, rho)
+        return state._replace(
+            steps=jnp.int32(0),
+            gram=gram,
+            inverse=inverse,
+            logdet=logdet,
+            rise=jnp.float32(0),
+            added=jnp.int32(0),
+            zhat=keep * state.zhat,
+        )
+
+    @jax.jit
+    def decide(state: SensitivityState, look: Look):
+        x = read(look).reshape(rows * num_envs, -1)
+        valid = look.rollout.valid.reshape(-1)
+        state, mean = measure(state, x, valid)
+        state = state._replace(steps=state.steps + look.steps)
+        known = dimension(state.inverse, rho)
+        fire = (state.steps >= smallest) & ((state.rise >= tau * known) | (state.steps >= largest))
+        metrics = {
+            "switch/logdet": state.logdet,
+            "switch/logdet_rise": state.rise,
+            "switch/threshold": tau * known,
+            "switch/dimension": known,
+            "switch/additions": state.added,
+            "switch/additions_total": state.additions,
+            "switch/zhat": state.zhat,
+            "switch/sensitivity": mean,
+        }
+        return fire, jax.lax.cond(fire, renew, lambda same: same, state), metrics
+
+    def update(state: SensitivityState, look: Look):
+        return decide(state, window(look, rows))
+
+    capacity = -(-largest // (rows * num_envs)) * rows * num_envs
+    return Switch(capacity, init, lambda state: np.int64(rows * num_envs), update)
+
+
+def window(look: Look, rows: int) -> Look:
+    """The last ``rows`` rows with the new ones valid: one shape, whatever the look."""
+    stop = max(look.rows.stop, rows)
+    cut = slice(stop - rows, stop)
+    fresh = np.arange(cut.start, cut.stop) >= look.rows.start
+    r = look.rollout
+    fields = {name: getattr(r, name)[cut] for name in r._fields if name != "last_obs"}
+    fields["valid"] = fields["valid"] & fresh[:, None]
+    steps = np.int32(len(look.rows) * r.valid.shape[1])
+    return look._replace(rollout=r._replace(**fields), rows=None, steps=steps)
