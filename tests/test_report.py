@@ -14,6 +14,7 @@ from lpo import cli, config
 from lpo.clips import make_clips
 from lpo.config import Config
 from lpo.errors import LPOError
+from lpo.report.figures import colors
 from lpo.report.runs import Runs
 from lpo.report.tables import cell_rows, option_rows
 from lpo.visits import Visits
@@ -168,6 +169,14 @@ def test_a_task_without_a_largest_return_is_scaled_by_the_best_seen(tmp_path):
     assert cell_rows(runs)[0]["share_above_half"] is None
     assert lpo("report", tmp_path, "--no-clips", "--out", tmp_path / "r") == 0
     assert "over the best return seen" in (tmp_path / "r" / "index.html").read_text()
+
+
+def test_every_label_has_a_colour_of_its_own():
+    for count in (1, 8, 30):
+        labels = ["lpo", "ppo", *(f"variant-{i}" for i in range(count))]
+        chosen = colors(labels)
+        assert len({chosen[label] for label in labels}) == len(labels)
+        assert chosen["lpo"] == "#c1272d"  # as in every other figure
 
 
 def test_clips_say_why_they_are_missing(sweep):

@@ -308,5 +308,7 @@ def test_the_grids_of_the_experiments_are_sound():
         ("SparseHopper-v0", 32), ("SparseWalker2d-v0", 16), ("SparseHalfCheetah-v0", 16),
     }  # fmt: skip
     labels = {item.label for item in grids["steps10k"].items}
-    assert labels == {f"{a}-{n}" for a in ("ppo", "eniac", "rnd", "lpo") for n in ("norm", "raw")}
+    algos = ("ppo", "eniac", "rnd", "lpo", "lpo-s", "pcpg", "eniac-original")
+    crossed = {f"{a}-{n}" for a in algos for n in ("norm", "raw")}
+    assert labels == crossed | {f"{a}-{n}-reset" for a in algos[-2:] for n in ("norm", "raw")}
     assert len(grids["parts"].items) == 100

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import colorsys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,8 +27,14 @@ SIZE = (4.8, 3.3)
 
 
 def colors(labels: list[str]) -> dict[str, str]:
-    spare = iter(PALETTE * (1 + len(labels) // len(PALETTE)))
-    return {label: COLORS.get(label) or next(spare) for label in labels}
+    """A colour for each label; beyond the palette, hues around the circle, light and dark in turn."""
+    new = [label for label in labels if label not in COLORS]
+    spare = list(PALETTE[: len(new)])
+    if len(new) > len(PALETTE):
+        turns = [(i / len(new), 0.36 if i % 2 else 0.55, 0.7) for i in range(len(new))]
+        rgb = [colorsys.hls_to_rgb(*turn) for turn in turns]
+        spare = ["#" + "".join(f"{round(255 * c):02x}" for c in color) for color in rgb]
+    return COLORS | dict(zip(new, spare, strict=True))
 
 
 @contextmanager
