@@ -1,6 +1,7 @@
 """The grid on a real Ray cluster of several nodes: a node that is killed loses no run."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from test_sweep import long_grid, lpo, wait_for, workers_of
 
 from lpo.sweep.grid import read_grid
+from lpo.sweep.plan import latest, standing
 
 
 def test_a_missing_ray_says_what_to_install(tmp_path, capsys, monkeypatch):
@@ -81,3 +83,28 @@ def test_a_node_killed_in_the_middle_loses_no_run(tmp_path, cluster):
     for name in names:
         for file in ("metrics.jsonl", "checkpoints/000000024000.safetensors"):
             assert (root / name / file).read_bytes() == (local / name / file).read_bytes(), name
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_a_stopped_sweep_leaves_checkpoints_and_a_failed_run_is_named(tmp_path, cluster):
+    _, address = cluster
+    root, grid = tmp_path / "ray", long_grid(tmp_path)
+    command = [sys.executable, "-m", "lpo.cli", "sweep", str(grid), "--ray", address, "--out"]
+    sweep = subprocess.Popen([*command, str(root)], stdout=subprocess.DEVNULL)
+    wait_for(lambda: list(root.glob("*/checkpoints/0*.json")), 180)
+    sweep.send_signal(signal.SIGINT)
+    assert sweep.wait(90) == 130
+    wait_for(lambda: not workers_of(root), 30)
+    states = [standing(root, item) for item in read_grid(grid).items]
+    rows = [latest(root, item.name) for item in read_grid(grid).items]
+    assert any(s.state == "started" for s in states)
+    assert all(s.env_steps == r["env_steps"] for s, r in zip(states, rows, strict=True) if r)
+    for name in [item.name for item in read_grid(grid).items][1:]:  # leave one to do, and break it
+        (root / name).mkdir(exist_ok=True)
+        (root / name / "thesis.tex").write_text("all my work")
+        for record in (root / name).glob("checkpoints/0*.json"):
+            record.unlink()
+    ended = subprocess.run([*command, str(root)], capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 1 and "1/4 done" in ended.stdout and "3 failed" in ended.stdout
+    assert ended.stdout.count("thesis.tex, which is not of a run; take it away. (log: ") == 3

@@ -27,7 +27,7 @@ SIZE = (4.8, 3.3)
 
 
 def colors(labels: list[str]) -> dict[str, str]:
-    """A colour for each label; beyond the palette, hues around the circle, light and dark in turn."""
+    """A colour for each label; beyond the palette, hues around the circle, dark and light."""
     new = [label for label in labels if label not in COLORS]
     spare = list(PALETTE[: len(new)])
     if len(new) > len(PALETTE):

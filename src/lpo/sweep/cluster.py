@@ -7,13 +7,14 @@ process is killed, and the retry goes on from the run directory, which every nod
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from lpo.errors import LPOError
 from lpo.sweep.board import Board
-from lpo.sweep.local import PATIENCE, stop_flag
+from lpo.sweep.local import PATIENCE, TICK, stop_flag
 from lpo.sweep.plan import PLAN, last_words, log_file
 from lpo.sweep.worker import command, environment
 
@@ -47,7 +48,8 @@ def work_on_node(root: str, name: str) -> int:
             stderr=subprocess.STDOUT,
         )
     try:
-        code = process.wait()
+        while process.poll() is None:  # in short waits: Ray's cancellation does not wake a long one
+            time.sleep(TICK)
     except KeyboardInterrupt:  # cancelled: a checkpoint is written first
         process.terminate()
         return process.wait(PATIENCE)
@@ -55,9 +57,9 @@ def work_on_node(root: str, name: str) -> int:
         if process.poll() is None:
             process.kill()
             process.wait()
-    if code < 0:
-        raise Killed(f"killed by signal {-code}")
-    return code
+    if process.returncode < 0:
+        raise Killed(f"killed by signal {-process.returncode}")
+    return process.returncode
 
 
 def run_on_ray(root: Path, names: Sequence[str], address: str, board: Board) -> bool:
