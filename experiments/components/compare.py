@@ -80,10 +80,17 @@ def run(scale: str, root: Path) -> None:
                 out = root / scale / f"{name}-{algo}-s{seed}"
                 c = configuration(algo, seed, options)
                 fresh = not any((out / "checkpoints").glob("[0-9]*.json"))
+                if complete(out, c.steps):
+                    continue
                 with start(c, unused(out)) if fresh else resume(out)[0] as job:
-                    if job.env_steps < job.until:
-                        job.advance()
+                    job.advance()
                 print(f"{name} {algo} seed {seed}: {job.env_steps} steps", flush=True)
+
+
+def complete(out: Path, steps: int) -> bool:
+    file = out / "metrics.jsonl"
+    rows = file.read_text().splitlines() if file.exists() else []
+    return bool(rows) and json.loads(rows[-1])["env_steps"] >= steps
 
 
 def unused(out: Path) -> Path:
@@ -104,7 +111,6 @@ def read(directory: Path) -> dict[str, float]:
         "area": float(np.mean(evals)),
         "switches": rows[-1]["switch/count"],
         "first": hits[0] if hits else float("nan"),
-        "steps": rows[-1]["env_steps"],
     }
 
 
@@ -137,8 +143,7 @@ def table(scale: str, root: Path) -> str:
     for name, options in tasks.items():
         for algo in algos:
             found = (root / scale / f"{name}-{algo}-s{seed}" for seed in range(seeds))
-            done = [read(d) for d in found if (d / "metrics.jsonl").exists()]
-            done = [row for row in done if row["steps"] >= options["steps"]]
+            done = [read(d) for d in found if complete(d, options["steps"])]
             if done:
                 columns = ("return", "area", "switches", "first")
                 cells = " | ".join(cell([row[c] for row in done]) for c in columns)

@@ -46,7 +46,7 @@ class Config:
     """K of the growth (1+1/K)^k; by default solved from the step budget."""
     switch: Literal["every", "growth", "sensitivity"] | None = None
     """When the policy may change; by default the algorithm's own."""
-    switch_tau: float = 0.1
+    switch_tau: float = 0.07
     """τ: the policy changes when the data are worth e^τ times what they were (log det of Ẑ)."""
     switch_largest: int | None = None
     """Largest rollout of the sensitivity switch, in steps; by default 4 times --rollout."""

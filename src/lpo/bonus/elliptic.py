@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from lpo.bonus.base import Bonus
-from lpo.bonus.scale import scaled, shaped
+from lpo.bonus.scale import scaled, shaped, width_metrics
 from lpo.features import Features
 from lpo.normalize import Moments, init_moments
 from lpo.types import Rollout
@@ -87,11 +87,7 @@ def elliptic(
         w = width(state.eigenvalues, state.basis, phi, epsilon, rho)
         b = shaped(shape, w, threshold, gamma_ext) * valid
         out = scaled(state.discounted, state.returns, b, valid, gamma)
-        count = jnp.maximum(valid.sum(), 1)
-        metrics = out.metrics | {
-            "bonus/width": (w * valid).sum() / count,
-            "bonus/unknown": ((w >= threshold) & valid).sum() / count,
-        }
+        metrics = out.metrics | width_metrics(w, threshold, valid)
         state = state._replace(features=moved, discounted=out.discounted, returns=out.returns)
         return out.bonus[None], state, metrics
 

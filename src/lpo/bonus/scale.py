@@ -63,3 +63,12 @@ def shaped(shape: str, width: Array, threshold: float, gamma: float) -> Array:
     if shape == "lpo":
         return jnp.where(unknown, 3 / (1 - gamma), 2 / threshold * width)
     return width
+
+
+def width_metrics(width: Array, threshold: float, valid: Array) -> dict[str, Array]:
+    """Mean width, and the share of the unknown."""
+    count = jnp.maximum(valid.sum(), 1)
+    return {
+        "bonus/width": (width * valid).sum() / count,
+        "bonus/unknown": ((width >= threshold) & valid).sum() / count,
+    }

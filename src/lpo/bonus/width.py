@@ -28,7 +28,7 @@ import optax
 from jax import Array
 
 from lpo.bonus.base import Bonus
-from lpo.bonus.scale import scaled, shaped
+from lpo.bonus.scale import scaled, shaped, width_metrics
 from lpo.features import CLIP
 from lpo.minibatch import sweep
 from lpo.nets import Net, apply_net, orthogonal_net
@@ -76,6 +76,12 @@ def queries_from(reservoir: Reservoir, filled: Array, fresh: Array, key: Array) 
     return jnp.concatenate([fresh[:half], reservoir.rows[at, columns]])
 
 
+def unknown_everywhere(key: Array, sizes: tuple[int, ...]) -> Net:
+    """h ≈ 1: before any data nothing is known."""
+    net = orthogonal_net(key, sizes, float(np.sqrt(2)), 0.01)
+    return (*net[:-1], net[-1]._replace(b=jnp.ones(1)))
+
+
 def width_network(
     size: int,
     read: Callable,
@@ -96,8 +102,7 @@ def width_network(
     optim = optax.flatten(optax.adam(learning_rate, eps=1e-5))
 
     def init(key: Array) -> WidthState:
-        net = orthogonal_net(key, (size, *hidden, 1), float(np.sqrt(2)), 0.01)
-        net = (*net[:-1], net[-1]._replace(b=jnp.ones(1)))  # before any data all is unknown: h = 1
+        net = unknown_everywhere(key, (size, *hidden, 1))
         return WidthState(
             net=net,
             opt=optim.init(net),  # pyright: ignore[reportArgumentType]
@@ -115,11 +120,7 @@ def width_network(
         w = jnp.clip(h, 0.0, 1.0)
         b = shaped(shape, w, threshold, gamma_ext) * valid
         out = scaled(state.discounted, state.returns, b, valid, gamma)
-        count = jnp.maximum(valid.sum(), 1)
-        metrics = out.metrics | {
-            "bonus/width": (w * valid).sum() / count,
-            "bonus/unknown": ((w >= threshold) & valid).sum() / count,
-        }
+        metrics = out.metrics | width_metrics(w, threshold, valid)
         state = state._replace(inputs=inputs, discounted=out.discounted, returns=out.returns)
         return out.bonus[None], state, metrics
 

@@ -144,6 +144,22 @@ class RollIn:
         return own
 
 
+def empty_cover(
+    member: Member, features: Any, capacity: int, size: int, num_envs: int
+) -> CoverState:
+    """Room for ``capacity`` policies like ``member``; nobody rolls in."""
+    return CoverState(
+        members=jax.tree.map(lambda x: np.zeros((capacity, *x.shape), np.float32), member),
+        weights=np.zeros(capacity, np.float32),
+        covariance=np.zeros((capacity, size, size), np.float32),
+        features=features,
+        seen=np.zeros((), np.int32),
+        member=np.zeros(num_envs, np.int32),
+        remaining=np.zeros(num_envs, np.int32),
+        uniform=np.zeros(num_envs, bool),
+    )
+
+
 def cover(
     features: Features,
     reader: Reader,
@@ -164,16 +180,7 @@ def cover(
 
     def init(key: jax.Array, num_envs: int, params: ActorCritic, moments: Moments) -> CoverState:
         member = Member(params.policy, params.log_std, moments.mean, moments.var)
-        return CoverState(
-            members=jax.tree.map(lambda x: np.zeros((capacity, *x.shape), np.float32), member),
-            weights=np.zeros(capacity, np.float32),
-            covariance=np.zeros((capacity, size, size), np.float32),
-            features=features.init(key),
-            seen=np.zeros((), np.int32),
-            member=np.zeros(num_envs, np.int32),
-            remaining=np.zeros(num_envs, np.int32),
-            uniform=np.zeros(num_envs, bool),
-        )
+        return empty_cover(member, features.init(key), capacity, size, num_envs)
 
     def sample(state: CoverState, policy: Any, rng: np.random.Generator):
         plans = (np.array(x) for x in (state.member, state.remaining, state.uniform))

@@ -15,6 +15,8 @@ have grown by the factor e^τ, the paper's schedule with 1 + 1/K = e^τ, and new
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -129,9 +131,110 @@ def dimension(inverse: Array, rho: float) -> Array:
     return len(inverse) - jnp.trace(inverse) / rho**2
 
 
+class Rule(NamedTuple):
+    """The numbers of a sensitivity switch."""
+
+    features: Features
+    smallest: int  # environment steps of a rollout
+    largest: int
+    tau: float
+    memory: int | None  # half-life in steps
+    factor: float  # C·log(N𝒩/δ)
+    floor: float  # ρ²/(4NW² + 1)
+    rho: float
+
+
+def empty_set(rule: Rule, key: Array) -> SensitivityState:
+    """Ẑ = ∅."""
+    key_features, key_sampling = jax.random.split(key)
+    size, zero = rule.features.size, jnp.int32(0)
+    return SensitivityState(
+        key=jax.random.key_data(key_sampling),
+        looks=zero,
+        steps=zero,
+        features=rule.features.init(key_features),
+        gram=jnp.zeros((size, size)),
+        inverse=rule.rho**2 * jnp.eye(size),
+        logdet=jnp.float32(0),
+        rise=jnp.float32(0),
+        added=zero,
+        additions=zero,
+        zhat=jnp.float32(0),
+    )
+
+
+def measure(rule: Rule, state: SensitivityState, x: Array, valid: Array):
+    """Algorithm 2 over the new samples; moments first, so that no input is off the scale."""
+    state = state._replace(features=rule.features.observe(state.features, x, valid))
+    phi = rule.features.apply(state.features, x)
+    key = jax.random.fold_in(jax.random.wrap_key_data(state.key), state.looks)
+    u = jax.random.uniform(key, valid.shape)
+
+    def blocks(a: Array) -> Array:
+        a = jnp.pad(a, [(0, -len(a) % BLOCK)] + [(0, 0)] * (a.ndim - 1))
+        return a.reshape(-1, BLOCK, *a.shape[1:])
+
+    def step(carry, block):
+        (gram, inverse), (phi, u, valid) = carry, block
+        out = absorb(gram, inverse, phi, u, valid, rule.factor, rule.floor)
+        return (out.gram, out.inverse), (out.rise, out.copies, out.sensitivity)
+
+    (gram, inverse), (rise, copies, scores) = jax.lax.scan(
+        step, (state.gram, state.inverse), (blocks(phi), blocks(u), blocks(valid))
+    )
+    added = (copies > 0).sum(dtype=jnp.int32)
+    state = state._replace(
+        looks=state.looks + 1,
+        gram=gram,
+        inverse=inverse,
+        logdet=state.logdet + rise.sum(),
+        rise=state.rise + rise.sum(),
+        added=state.added + added,
+        additions=state.additions + added,
+        zhat=state.zhat + copies.sum(),
+    )
+    return state, scores.sum() / jnp.maximum(valid.sum(), 1)
+
+
+def renew(rule: Rule, state: SensitivityState) -> SensitivityState:
+    """After a switch: old data fade, and the inverse is computed afresh (float32 drifts)."""
+    keep = 1.0 if rule.memory is None else 0.5 ** (state.steps / rule.memory)
+    gram = keep * state.gram
+    inverse, logdet = inverse_of(gram, rule.rho)
+    return state._replace(
+        steps=jnp.int32(0),
+        gram=gram,
+        inverse=inverse,
+        logdet=logdet,
+        rise=jnp.float32(0),
+        added=jnp.int32(0),
+        zhat=keep * state.zhat,
+    )
+
+
+def decide(rule: Rule, state: SensitivityState, x: Array, valid: Array, steps: Array):
+    """Line 7 of Algorithm 1: has Ẑ changed enough for another policy?"""
+    state, mean = measure(rule, state, x, valid)
+    state = state._replace(steps=state.steps + steps)
+    known = dimension(state.inverse, rule.rho)
+    news = state.rise >= rule.tau * known
+    fire = (state.steps >= rule.smallest) & (news | (state.steps >= rule.largest))
+    metrics = {
+        "switch/logdet": state.logdet,
+        "switch/logdet_rise": state.rise,
+        "switch/threshold": rule.tau * known,
+        "switch/dimension": known,
+        "switch/additions": state.added,
+        "switch/additions_total": state.additions,
+        "switch/zhat": state.zhat,
+        "switch/sensitivity": mean,
+    }
+    return fire, jax.lax.cond(fire, partial(renew, rule), lambda same: same, state), metrics
+
+
 def sensitivity(
     features: Features,
-    read: Any,
+    read: Callable,
     *,
     num_envs: int,
     smallest: int,
@@ -150,98 +253,21 @@ def sensitivity(
     the smallest rollout apart.
     """
     rows = -(-smallest // (4 * num_envs))
-    padding = -rows * num_envs % BLOCK
     floor = rho**2 / (horizon * rho**2 + 1)  # 4NW² with W = ρ/2
-
-    def init(key: Array) -> SensitivityState:
-        key_features, key_sampling = jax.random.split(key)
-        size, zero = features.size, jnp.int32(0)
-        return SensitivityState(
-            key=jax.random.key_data(key_sampling),
-            looks=zero,
-            steps=zero,
-            features=features.init(key_features),
-            gram=jnp.zeros((size, size)),
-            inverse=rho**2 * jnp.eye(size),
-            logdet=jnp.float32(0),
-            rise=jnp.float32(0),
-            added=zero,
-            additions=zero,
-            zhat=jnp.float32(0),
-        )
-
-    def blocks(state: SensitivityState, x: Array, valid: Array):
-        phi = features.apply(state.features, x)
-        key = jax.random.fold_in(jax.random.wrap_key_data(state.key), state.looks)
-        u = jax.random.uniform(key, valid.shape)
-        pad = lambda a: jnp.pad(a, [(0, padding)] + [(0, 0)] * (a.ndim - 1))  # noqa: E731
-        return jax.tree.map(lambda a: pad(a).reshape(-1, BLOCK, *a.shape[1:]), (phi, u, valid))
-
-    def measure(state: SensitivityState, x: Array, valid: Array):
-        """Algorithm 2 over the new samples; moments first, so that no input is off the scale."""
-        state = state._replace(features=features.observe(state.features, x, valid))
-
-        def step(carry, block):
-            (gram, inverse), (phi, u, valid) = carry, block
-            out = absorb(gram, inverse, phi, u, valid, factor, floor)
-            return (out.gram, out.inverse), (out.rise, out.copies, out.sensitivity)
-
-        matrices, (rise, copies, scores) = jax.lax.scan(
-            step, (state.gram, state.inverse), blocks(state, x, valid)
-        )
-        added = (copies > 0).sum(dtype=jnp.int32)
-        state = state._replace(
-            looks=state.looks + 1,
-            gram=matrices[0],
-            inverse=matrices[1],
-            logdet=state.logdet + rise.sum(),
-            rise=state.rise + rise.sum(),
-            added=state.added + added,
-            additions=state.additions + added,
-            zhat=state.zhat + copies.sum(),
-        )
-        return state, scores.sum() / jnp.maximum(valid.sum(), 1)
-
-    def renew(state: SensitivityState) -> SensitivityState:
-        """After a switch: old data fade, and the inverse is computed afresh (float32 drifts)."""
-        keep = 1.0 if memory is None else 0.5 ** (state.steps / memory)
-        gram = keep * state.gram
-        inverse, logdet = inverse_of(gram, rho)
-        return state._replace(
-            steps=jnp.int32(0),
-            gram=gram,
-            inverse=inverse,
-            logdet=logdet,
-            rise=jnp.float32(0),
-            added=jnp.int32(0),
-            zhat=keep * state.zhat,
-        )
+    rule = Rule(features, smallest, largest, tau, memory, factor, floor, rho)
 
     @jax.jit
-    def decide(state: SensitivityState, look: Look):
+    def answer(state: SensitivityState, look: Look):
         x = read(look).reshape(rows * num_envs, -1)
-        valid = look.rollout.valid.reshape(-1)
-        state, mean = measure(state, x, valid)
-        state = state._replace(steps=state.steps + look.steps)
-        known = dimension(state.inverse, rho)
-        fire = (state.steps >= smallest) & ((state.rise >= tau * known) | (state.steps >= largest))
-        metrics = {
-            "switch/logdet": state.logdet,
-            "switch/logdet_rise": state.rise,
-            "switch/threshold": tau * known,
-            "switch/dimension": known,
-            "switch/additions": state.added,
-            "switch/additions_total": state.additions,
-            "switch/zhat": state.zhat,
-            "switch/sensitivity": mean,
-        }
-        return fire, jax.lax.cond(fire, renew, lambda same: same, state), metrics
-
-    def update(state: SensitivityState, look: Look):
-        return decide(state, window(look, rows))
+        return decide(rule, state, x, look.rollout.valid.reshape(-1), look.steps)
 
     capacity = -(-largest // (rows * num_envs)) * rows * num_envs
-    return Switch(capacity, init, lambda state: np.int64(rows * num_envs), update)
+    return Switch(
+        capacity,
+        partial(empty_set, rule),
+        lambda state: rows * num_envs,
+        lambda state, look: answer(state, window(look, rows)),
+    )
 
 
 def window(look: Look, rows: int) -> Look:
