@@ -39,6 +39,7 @@ def run(tmp_path_factory):
 
 def test_train_leaves_a_whole_run_directory(run, capsys):
     files = {"config.json", "task.json", "metrics.jsonl", "timing.jsonl", "curve.png"}
+    files |= {"visits.json"}
     assert {p.name for p in run.iterdir()} == files | {"tensorboard", "checkpoints"}
     rows = log.read_metrics(run)
     assert rows[-1]["env_steps"] == 1200 and "eval/return" in rows[-1]

@@ -5,9 +5,10 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "lpo"
 ROOMS = [
-    "errors", "types", "config", "envs", "nets", "distributions", "normalize", "minibatch",
-    "features", "start", "rollout", "bonus", "switch", "advantage", "ppo", "algorithms",
-    "checkpoint", "log", "evaluate", "train", "run", "report", "agent", "render", "progress", "cli",
+    "errors", "types", "visits", "config", "envs", "nets", "distributions", "normalize",
+    "minibatch", "features", "start", "rollout", "bonus", "switch", "advantage", "ppo",
+    "algorithms", "checkpoint", "log", "evaluate", "train", "run", "report", "agent", "render",
+    "clips", "progress", "sweep", "cli",
 ]  # fmt: skip
 
 

@@ -1,9 +1,10 @@
-"""The command line: lpo train | resume | eval | render | plot | list | theory."""
+"""The command line: the commands of `lpo`."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,6 +88,38 @@ class PlotOptions:
     """Metric to draw (see `metrics.jsonl`)."""
     out: Path | None = None
     """PNG file (default: curve.png in the run, or in the current directory for several)."""
+
+
+@dataclass(frozen=True)
+class SweepOptions:
+    """Run a grid of runs, one process per core, and go on where it was if interrupted."""
+
+    grid: tyro.conf.Positional[Path]
+    """TOML file: name, algos, envs, seeds, steps, thresholds, overrides, variants."""
+    out: Path | None = None
+    """Directory of the sweep (default: runs/NAME)."""
+    workers: int | None = None
+    """Processes, each on a core of its own (default: the usable cores)."""
+    ray: str | None = None
+    """Address of a Ray cluster to run on instead; --out must be on storage its nodes share."""
+    plan: bool = False
+    """Only show the runs and where they stand."""
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """Make a page of runs: curves with intervals, comparisons, clips, options and all numbers."""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """Run directories, or directories of sweeps."""
+    out: Path | None = None
+    """Directory of the report (default: report/ in the sweep, or in the current directory)."""
+    title: str | None = None
+    """Title of the page (default: the name of the first directory)."""
+    reference: str | None = None
+    """Label that the others are compared with (default: lpo where there is one)."""
+    clips: bool = True
+    """Clips of the best policies (needs EGL or OSMesa)."""
 
 
 @dataclass(frozen=True)
@@ -202,6 +235,30 @@ def plot(arguments: list[str]) -> None:
     print(plot_runs(options.runs, options.metric, options.out or single / "curve.png"))
 
 
+def sweep(arguments: list[str]) -> None:
+    options = parse(SweepOptions, "sweep", arguments)
+    from lpo.sweep.main import sweep as run_grid
+
+    sys.exit(run_grid(options.grid, options.out, options.workers, options.ray, options.plan))
+
+
+def report(arguments: list[str]) -> None:
+    options = parse(ReportOptions, "report", arguments)
+    from lpo.report.main import Clips, make_report
+    from lpo.report.runs import Runs
+
+    runs = Runs(options.runs)
+    out = options.out or (options.runs[0] if len(options.runs) == 1 else Path(".")) / "report"
+    clips = Clips({})
+    if options.clips:
+        from lpo.clips import make_clips
+
+        clips = make_clips(runs, out)
+    title = options.title or options.runs[0].resolve().name
+    command = shlex.join(["lpo", "report", *arguments])
+    print(make_report(runs, out, title, command, options.reference, clips))
+
+
 def list_all(arguments: list[str]) -> None:
     parse(ListOptions, "list", arguments)
     from lpo.progress import print_tables
@@ -223,6 +280,8 @@ COMMANDS = {
     "eval": (evaluate, EvalOptions),
     "render": (render, RenderOptions),
     "plot": (plot, PlotOptions),
+    "sweep": (sweep, SweepOptions),
+    "report": (report, ReportOptions),
     "list": (list_all, ListOptions),
     "theory": (theory, TheoryOptions),
 }

@@ -12,7 +12,7 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from lpo.errors import LPOError
 
@@ -342,17 +342,35 @@ def from_dict(values: Any, source: str) -> Config:
 
 
 def _check_types(c: Config, source: str) -> None:
-    """JSON knows no dataclass: a string where a number belongs is caught here."""
-    for field in dataclasses.fields(c):
-        value, default = getattr(c, field.name), field.default
-        kind = type(default)
-        if default is None or isinstance(value, kind):
-            continue
-        if kind is float and isinstance(value, int) and not isinstance(value, bool):
-            continue
-        raise LPOError(
-            f"{source}: {field.name} is {value!r}, but must be a {kind.__name__}; correct the file."
-        )
+    """JSON and TOML know no dataclass: a string where a number belongs is caught here."""
+    for name, hint in get_type_hints(Config).items():
+        value = getattr(c, name)
+        if not _fits(value, hint):
+            raise LPOError(
+                f"{source}: {name} is {value!r}, but must be {_in_words(hint)}; correct the file."
+            )
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    if get_origin(hint) is Literal:
+        return value in get_args(hint)
+    if get_origin(hint) is tuple:
+        return isinstance(value, tuple) and all(_fits(v, get_args(hint)[0]) for v in value)
+    if get_origin(hint) is not None:  # a union
+        return any(_fits(value, choice) for choice in get_args(hint))
+    if isinstance(value, bool):
+        return hint is bool
+    return isinstance(value, (int, float) if hint is float else hint)
+
+
+def _in_words(hint: Any) -> str:
+    if get_origin(hint) is Literal:
+        return f"one of {', '.join(get_args(hint))}"
+    if get_origin(hint) is tuple:
+        return f"a list of {get_args(hint)[0].__name__}"
+    if get_origin(hint) is not None:
+        return _in_words(get_args(hint)[0])
+    return f"{'an' if hint is int else 'a'} {hint.__name__}"
 
 
 def read(path: Path) -> Config:

@@ -11,7 +11,12 @@ import json
 import math
 import os
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+try:
+    import fcntl
+except ImportError:  # no such locks on this system
+    fcntl = None
 
 from lpo import config as configs
 from lpo.checkpoint import write_atomically
@@ -22,20 +27,50 @@ FILES = ("metrics.jsonl", "timing.jsonl")
 
 def create_directory(out: Path, config: configs.Config, task: dict[str, Any]) -> Path:
     """Make ``out`` a new run of ``task``; an existing run is never written over."""
+    taken = LPOError(
+        f"{out} exists and is not empty; pass another --out, "
+        f"or continue the run with `lpo resume {out}`."
+    )
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise LPOError(
-            f"{out} exists and is not empty; pass another --out, "
-            f"or continue the run with `lpo resume {out}`."
-        )
+        raise taken
     try:
-        (out / "checkpoints").mkdir(parents=True, exist_ok=True)
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "checkpoints").mkdir()  # of two that start at once, one makes it
         write_atomically(out / "task.json", (json.dumps(task, indent=2) + "\n").encode())
         write_atomically(out / "config.json", configs.to_json(config).encode())
+    except FileExistsError:
+        raise taken from None
     except OSError as error:
         raise LPOError(
             f"Cannot write the run directory {out} ({error}); pass another --out."
         ) from error
     return out
+
+
+def claim(run: Path) -> IO[bytes]:
+    """The metrics of ``run``, open for the one process that may write to it."""
+    try:
+        file = open(run / FILES[0], "ab")  # noqa: SIM115 - the caller closes it
+    except OSError as error:
+        raise LPOError(f"Cannot write to {run} ({error}); pass a run of your own.") from error
+    if not lock(file):
+        file.close()
+        raise LPOError(
+            f"{run} is being written by another process; wait until it has ended, or stop it."
+        )
+    return file
+
+
+def lock(file: IO[bytes]) -> bool:
+    """Whether ``file`` is now ours until it is closed; where there are no locks, it always is."""
+    try:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass  # a file system without locks
+    return True
 
 
 def free_directory(root: Path, stem: str) -> Path:
@@ -102,17 +137,21 @@ class MemoryLog:
 class RunLog(MemoryLog):
     """Appends rows to the logs of a run and knows how far they were written."""
 
-    def __init__(self, run: Path, offsets: dict[str, int] | None = None, step: int = 0):
+    def __init__(
+        self,
+        run: Path,
+        claimed: IO[bytes],
+        offsets: dict[str, int] | None = None,
+        step: int = 0,
+    ):
         """``offsets`` of a checkpoint cut the logs back to what they were when it was taken."""
         from tensorboardX import SummaryWriter
 
         super().__init__()
-        self.files = {}
-        for name in FILES:
-            file = open(run / name, "ab")  # noqa: SIM115 - closed by close()
+        self.files = {FILES[0]: claimed, FILES[1]: open(run / FILES[1], "ab")}  # noqa: SIM115
+        for name, file in self.files.items():
             file.truncate(offsets[name] if offsets else 0)
             file.seek(0, 2)
-            self.files[name] = file
         folder = str(run / "tensorboard")
         self.board = SummaryWriter(folder, purge_step=step if step else None)
 

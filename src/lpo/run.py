@@ -6,7 +6,7 @@ import dataclasses
 import signal
 import threading
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,10 @@ from lpo import algorithms, checkpoint, config
 from lpo.config import Config
 from lpo.envs import make_batch
 from lpo.errors import LPOError
-from lpo.log import MemoryLog, RunLog, create_directory, open_directory
+from lpo.log import MemoryLog, RunLog, claim, create_directory, open_directory
 from lpo.train import Trainer
 from lpo.types import BatchEnv
+from lpo.visits import Visits
 
 Callback = Callable[[int, dict[str, float]], Any]
 
@@ -59,6 +60,7 @@ class Run:
         self.until = trainer.config.steps
         self.best: float | None = None
         self.stop_requested = False
+        self.visits = Visits(trainer.env.description.get("id", ""), trainer.config.steps)
 
     @property
     def env_steps(self) -> int:
@@ -71,6 +73,7 @@ class Run:
         while go_on and not self.stop_requested and trainer.env_steps < self.until:
             before, seconds = trainer.env_steps, dict(trainer.seconds)
             metrics = trainer.iterate(self.until)
+            self.visits.add(trainer.buffer.obs, trainer.buffer.valid, before)
             after, last = trainer.env_steps, trainer.env_steps >= self.until
             if trainer.eval_env and (
                 crossed(before, after, c.eval_every) or (last and c.eval_every)
@@ -111,7 +114,10 @@ class Run:
             return
         folder = self.directory / "checkpoints"
         record = self.record(logs=self.log.offsets(), seconds=self.trainer.seconds)
-        checkpoint.save(folder, f"{self.env_steps:012d}", self.trainer.arrays(), record)
+        arrays = self.trainer.arrays() | self.visits.arrays()
+        checkpoint.save(folder, f"{self.env_steps:012d}", arrays, record)
+        if (text := self.visits.to_json()) is not None:
+            checkpoint.write_atomically(self.directory / "visits.json", text.encode())
         checkpoint.prune(folder, self.trainer.config.keep_checkpoints)
 
     def keep_best(self, metrics: dict[str, float]) -> None:
@@ -171,21 +177,26 @@ def start(c: Config, out: Path) -> Run:
     algorithms.refuse_idle_options(config.validate(c))
     trainer = make_trainer(c)
     directory = create_directory(out, trainer.config, trainer.env.description)
-    return Run(trainer, RunLog(directory), directory)
+    return Run(trainer, RunLog(directory, claim(directory)), directory)
 
 
 def resume(directory: Path, steps: int | None = None) -> tuple[Run, list[str]]:
     """The run as its newest sound checkpoint left it, and what was wrong with newer ones."""
     c = open_directory(directory)
-    saved, problems = checkpoint.load_latest(directory / "checkpoints")
-    trainer = make_trainer(c)
-    trainer.restore(saved.arrays)
+    with ExitStack() as undo:
+        claimed = undo.enter_context(claim(directory))  # before anything of it is read
+        saved, problems = checkpoint.load_latest(directory / "checkpoints")
+        trainer = make_trainer(c)
+        trainer.restore(saved.arrays)
+        undo.pop_all()
     if not trainer.env.resumable:
         problems.append(f"{c.env} cannot return to a saved state, so new episodes begin here.")
     trainer.seconds = dict(saved.record["seconds"])
-    run = Run(trainer, RunLog(directory, saved.record["logs"], trainer.env_steps), directory)
+    log = RunLog(directory, claimed, saved.record["logs"], trainer.env_steps)
+    run = Run(trainer, log, directory)
     run.until = steps or saved.record["until"]
     run.best = saved.record["best"]
+    run.visits.restore(saved.arrays)
     return run, problems
 
 

@@ -1,0 +1,51 @@
+"""Small clips of the best policy of each cell of a report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from lpo.errors import LPOError
+from lpo.render import play
+from lpo.report.main import Clips, slug
+from lpo.report.runs import RunData, Runs
+
+SECONDS, FPS, SIDE = 6.0, 20.0, 240
+
+
+def make_clips(runs: Runs, out: Path) -> Clips:
+    """An animation for every cell that has checkpoints; the note says why one is missing."""
+    files: dict[tuple[str, str], Path] = {}
+    problems: list[str] = []
+    for task, label, cell in runs.cells():
+        best = max(cell, key=lambda run: run.best)
+        path = out / "clips" / f"{slug(label, task)}.webp"
+        try:
+            write_clip(best, path)
+            files[task, label] = path
+        except LPOError as error:
+            problems.append(f"{label} on {task}: {error}")
+    note = f"No clip of {len(problems)} cells; the first: {problems[0]}" if problems else ""
+    return Clips(files, note)
+
+
+def write_clip(run: RunData, path: Path) -> None:
+    """In real time, at a size that a page can hold a dozen of."""
+    which = "best" if (run.path / "checkpoints" / "best.json").exists() else "last"
+    # environments say their frames per second; 1000 steps are long enough for all of them
+    frames, fps = play(run.path, 1000, 0, True, which)
+    every = max(1, round(fps / FPS))
+    frames = frames[: int(SECONDS * fps)][::every]
+    step = max(1, min(frames[0].shape[:2]) // SIDE)
+    save_webp(path, [frame[::step, ::step] for frame in frames], every / fps)
+
+
+def save_webp(path: Path, frames: list[np.ndarray], seconds: float) -> None:
+    from PIL import Image
+
+    first, *rest = [Image.fromarray(np.ascontiguousarray(frame)) for frame in frames]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    first.save(
+        path, save_all=True, append_images=rest, duration=round(1000 * seconds), loop=0, quality=60
+    )

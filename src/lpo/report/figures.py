@@ -1,0 +1,222 @@
+"""Report: the figures, each a small panel that can be read on a phone."""
+
+from __future__ import annotations
+
+import colorsys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lpo.report.curves import COLORS, Curve, on_grid
+from lpo.report.runs import RunData, Runs
+from lpo.report.stats import Estimate, estimate, estimate_curve, improvement, profile
+
+PALETTE = ("#b3762e", "#7a5195", "#1b7837", "#d95f9f", "#3b8ea5", "#8c510a", "#525252", "#9a9a00")
+STYLE: dict[Any, Any] = {
+    "font.size": 10, "axes.titlesize": 10.5, "axes.titleweight": "bold",
+    "axes.titlelocation": "left", "axes.spines.top": False, "axes.spines.right": False,
+    "axes.edgecolor": "#888", "axes.labelcolor": "#333", "xtick.color": "#555",
+    "ytick.color": "#555", "axes.grid": True, "grid.color": "#ddd", "grid.linewidth": 0.6,
+    "legend.frameon": False, "svg.hashsalt": "lpo", "lines.linewidth": 1.8,
+}  # fmt: skip
+SIZE = (4.8, 3.3)
+
+
+def colors(labels: list[str]) -> dict[str, str]:
+    """A colour for each label; beyond the palette, hues around the circle, dark and light."""
+    new = [label for label in labels if label not in COLORS]
+    spare = list(PALETTE[: len(new)])
+    if len(new) > len(PALETTE):
+        turns = [(i / len(new), 0.36 if i % 2 else 0.55, 0.7) for i in range(len(new))]
+        rgb = [colorsys.hls_to_rgb(*turn) for turn in turns]
+        spare = ["#" + "".join(f"{round(255 * c):02x}" for c in color) for color in rgb]
+    return COLORS | dict(zip(new, spare, strict=True))
+
+
+@contextmanager
+def panel(out: Path, name: str, height: float = SIZE[1], columns: int = 1) -> Iterator[Any]:
+    """Axes (an array, where there are columns) that are written as NAME.svg and NAME.png."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    with plt.rc_context(STYLE):
+        figure, ax = plt.subplots(1, columns, figsize=(SIZE[0], height), layout="constrained")
+        try:
+            yield ax
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Glyph")  # a name in letters the font lacks
+                figure.savefig(out / f"{name}.svg", metadata={"Date": None})
+                figure.savefig(out / f"{name}.png", dpi=160)
+        finally:
+            plt.close(figure)
+
+
+def heading(task: str) -> str:
+    """The task over its threshold: together they are wider than a panel."""
+    return task.removeprefix("lpo/").replace(" (", "\n(", 1)
+
+
+def steps_axis(ax: Any) -> None:
+    from matplotlib.ticker import EngFormatter
+
+    ax.xaxis.set_major_formatter(EngFormatter(sep=""))
+    ax.set_xlabel("environment steps")
+
+
+def band(ax: Any, x: np.ndarray, e: Estimate, color: str, label: str) -> None:
+    ax.plot(x, e.value, color=color, label=label)
+    ax.fill_between(x, e.low, e.high, color=color, alpha=0.18, lw=0)
+
+
+def aligned(runs: list[RunData], metric: str) -> tuple[np.ndarray, np.ndarray] | None:
+    """Values of the runs that have any, on common steps [runs, points]; None where no run has."""
+    curves = [Curve(*run.curve(metric)) for run in runs]
+    curves = [curve for curve in curves if len(curve.steps)]
+    return on_grid(curves) if curves else None
+
+
+def learning(runs: Runs, task: str, out: Path, name: str) -> list[dict[str, Any]]:
+    """IQM of the return over steps, and the numbers behind it."""
+    rows: list[dict[str, Any]] = []
+    color = colors(runs.labels)
+    with panel(out, name) as ax:
+        for label in runs.labels:
+            cell = runs.cell(task, label)
+            drawn = aligned(cell, cell[0].score_metric) if cell else None
+            if drawn is None:
+                continue
+            grid, e = drawn[0], estimate_curve(drawn[1])
+            band(ax, grid, e, color[label], label)
+            points = zip(grid, *e, strict=True)
+            rows += [
+                {"task": task, "label": label, "env_steps": x, "iqm": v, "low": lo, "high": hi}
+                for x, v, lo, hi in points
+            ]
+        ax.set_title(heading(task))
+        ax.set_ylabel("return")
+        steps_axis(ax)
+        ax.legend()
+    return rows
+
+
+def over_time(
+    runs: Runs, task: str, metric: str, ylabel: str, out: Path, name: str, log: bool = False
+) -> bool:
+    """Mean over seeds of a metric, thin lines for the seeds; False where nobody logs it."""
+    color, drawn = colors(runs.labels), False
+    if not any(metric in row for run in runs.runs if run.task == task for row in run.rows):
+        return False
+    with panel(out, name) as ax:
+        for label in runs.labels:
+            cell = runs.cell(task, label)
+            values = aligned(cell, metric) if cell else None
+            if values is None:
+                continue
+            drawn = True
+            for line in values[1]:
+                ax.plot(values[0], line, color=color[label], lw=0.6, alpha=0.35)
+            ax.plot(values[0], values[1].mean(0), color=color[label], label=label)
+        ax.set_title(heading(task))
+        ax.set_ylabel(ylabel)
+        if log:
+            ax.set_yscale("log")
+        steps_axis(ax)
+        if drawn:
+            ax.legend()
+    return drawn
+
+
+def first_rewards(runs: Runs, task: str, out: Path, name: str) -> None:
+    """A dot per seed at its first reward; hollow at the end of a run that saw none."""
+    labels = [label for label in runs.labels if runs.cell(task, label)]
+    color = colors(runs.labels)
+    with panel(out, name, 1.2 + 0.38 * len(labels)) as ax:
+        for y, label in enumerate(labels):
+            cell = runs.cell(task, label)
+            for i, run in enumerate(cell):
+                where = y + 0.12 * (i - (len(cell) - 1) / 2) / max(len(cell) / 5, 1)
+                met = run.first_reward
+                face = color[label] if met is not None else "none"
+                x = run.env_steps if met is None else met
+                ax.scatter([x], [where], s=26, facecolor=face, edgecolor=color[label], zorder=3)
+        ax.set_yticks(range(len(labels)), labels)
+        ax.set_ylim(len(labels) - 0.5, -0.5)
+        ax.set_xscale("log")
+        budget = max(run.config.steps for label in labels for run in runs.cell(task, label))
+        ax.set_xlim(min(100, budget / 10), budget * 1.3)
+        ax.set_title(heading(task))
+        steps_axis(ax)
+
+
+def improvements(runs: Runs, reference: str, out: Path, name: str) -> list[dict[str, Any]]:
+    """P(reference > other), with intervals."""
+    others = [label for label in runs.complete() if label != reference]
+    color, rows = colors(runs.labels), []
+    with panel(out, name, 1.2 + 0.38 * len(others)) as ax:
+        for y, label in enumerate(others):
+            e = estimate(improvement, runs.scores(reference), runs.scores(label))
+            ax.plot([e.low, e.high], [y, y], color=color[label], lw=7, alpha=0.3)
+            ax.plot([e.value], [y], "o", color=color[label])
+            numbers = {"probability": float(e.value), "low": float(e.low), "high": float(e.high)}
+            rows.append({"x": reference, "y": label, **numbers})
+        ax.axvline(0.5, color="#999", lw=1, ls="--")
+        ax.set_yticks(range(len(others)), others)
+        ax.set_ylim(len(others) - 0.5, -0.5)
+        ax.set_xlim(-0.03, 1.03)
+        ax.set_title(f"P({reference} > …)")
+        ax.set_xlabel("probability of improvement")
+    return rows
+
+
+def profiles(runs: Runs, out: Path, name: str) -> list[dict[str, Any]]:
+    taus = np.linspace(0, 1, 101)
+    measure: Callable[..., np.ndarray] = lambda scores: profile(scores, taus)  # noqa: E731
+    color, rows = colors(runs.labels), []
+    with panel(out, name) as ax:
+        for label in runs.complete():
+            e = estimate(measure, runs.scores(label))
+            band(ax, taus, e, color[label], label)
+            rows += [
+                {"label": label, "tau": t, "share": v, "low": lo, "high": hi}
+                for t, v, lo, hi in zip(taus, *e, strict=True)
+            ]
+        ax.set_ylim(-0.02, 1.02)
+        ax.set_title("Performance profile")
+        ax.set_xlabel("normalised score τ")
+        ax.set_ylabel("share of runs above τ")
+        ax.legend()
+    return rows
+
+
+def heat_maps(runs: Runs, task: str, label: str, out: Path, name: str) -> bool:
+    """Where the seeds of a cell were in each quarter of the budget; False where nobody counted."""
+    from matplotlib.colors import LogNorm
+
+    cell = runs.cell(task, label)
+    found = [run.visits for run in cell if run.visits is not None]
+    if not found:
+        return False
+    (across, up), counts = found[0][0], np.sum([visits[1] for visits in found], axis=0)
+    box = (across["low"], across["high"], up["low"], up["high"])
+    threshold = cell[0].description.get("threshold")
+    with panel(out, name, 1.75, columns=len(counts)) as axes:
+        for quarter, (ax, seen) in enumerate(zip(axes, counts, strict=True)):
+            share = np.where(seen > 0, seen / max(seen.sum(), 1), np.nan)
+            ax.imshow(
+                share.T, origin="lower", extent=box, aspect="auto", cmap="magma_r",
+                norm=LogNorm(1e-5, 0.1), interpolation="nearest",
+            )  # fmt: skip
+            if threshold is not None and across["name"] == cell[0].description.get("quantity"):
+                ax.axvline(threshold, color="#0077b6", lw=0.9, ls="--")
+            ax.grid(False)
+            ax.set_title(f"{100 * (quarter + 1) // len(counts)} %", fontsize=9)
+            ax.tick_params(labelsize=7, labelleft=quarter == 0)
+        axes[0].set_ylabel(up["name"], fontsize=8)
+        axes[0].figure.supxlabel(across["name"].replace("_", " "), fontsize=8)
+    return True

@@ -1,0 +1,199 @@
+"""Report: from run directories to a page, figures and tables."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from lpo.errors import LPOError
+from lpo.report import figures, page, stats, tables
+from lpo.report.runs import Runs
+
+WAYS = (
+    "Lines are the interquartile mean over seeds and bands its 95 % interval from {reps} "
+    "stratified bootstrap samples, to where the shortest run of a cell ends."
+)
+
+
+class Clips(NamedTuple):
+    """Clips of the best policies, and why there are none where there are none."""
+
+    files: dict[tuple[str, str], Path]
+    note: str = ""
+
+
+def slug(*words: str) -> str:
+    """A file name; our own namespace goes without saying."""
+    plain = (word.removeprefix("lpo/") for word in words)
+    return "-".join(re.sub(r"[^A-Za-z0-9.]+", "-", word).strip("-") for word in plain)
+
+
+def make_report(
+    runs: Runs, out: Path, title: str, command: str, reference: str | None, clips: Clips
+) -> Path:
+    """Write ``out``/index.html, figures/ and data/."""
+    chosen = choose_reference(runs, reference)
+    drawings, data = out / "figures", out / "data"
+    try:
+        for folder in (drawings, data):
+            folder.mkdir(parents=True, exist_ok=True)
+        sections, numbers = contents(runs, drawings, chosen, clips)
+        tables.write_tables(numbers, data)
+        lead = (
+            f"{len(runs.runs)} runs: {', '.join(runs.labels)} on {len(runs.tasks)} "
+            f"task{'s' if len(runs.tasks) > 1 else ''}."
+        )
+        text = page.page(title, page.escape(lead), sections, page.footer(runs, command))
+        (out / "index.html").write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise LPOError(f"Cannot write {out} ({error}); pass another --out.") from error
+    return out / "index.html"
+
+
+def choose_reference(runs: Runs, name: str | None) -> str:
+    """The label that the others are compared with."""
+    if name is not None and name not in runs.complete():
+        raise LPOError(
+            f"--reference is {name!r}, which has no runs on every task; choose one of "
+            f"{', '.join(runs.complete()) or 'none'}."
+        )
+    return name or ("lpo" if "lpo" in runs.complete() else runs.labels[0])
+
+
+def contents(
+    runs: Runs, out: Path, reference: str, clips: Clips
+) -> tuple[list[str], dict[str, list[tables.Row]]]:
+    """The sections of the page in their order, and the tables behind them."""
+    cells = tables.cell_rows(runs)
+    curves, drawn = [], []
+    for task in runs.tasks:
+        name = slug("return", task)
+        curves += figures.learning(runs, task, out, name)
+        drawn.append(page.image(out / f"{name}.svg", f"Return on {task}"))
+    ways = WAYS.format(reps=f"{stats.REPS:,}")
+    sections = [
+        page.section("Results", results_text(runs), page.results(runs, cells)),
+        page.section("Learning curves", ways, page.grid(drawn)),
+    ]
+    numbers = {"cells": cells, "runs": tables.run_rows(runs), "curves": curves}
+    across, more = compare(runs, out, reference)
+    sections += [
+        *across,
+        *process(runs, out),
+        visits(runs, out),
+        clip_section(clips),
+        options(runs),
+    ]
+    return sections, numbers | more
+
+
+def results_text(runs: Runs) -> str:
+    empty = f" {len(runs.empty)} runs have logged nothing yet and are left out." * bool(runs.empty)
+    return (
+        "A seed is above half when its final return exceeds half of the largest possible one; the "
+        "first reward is met at the end of the first rollout that holds one." + empty
+    )
+
+
+def compare(runs: Runs, out: Path, reference: str) -> tuple[list[str], dict[str, list[tables.Row]]]:
+    """Profiles and probabilities of improvement over all tasks."""
+    complete = runs.complete()
+    if reference not in complete:
+        return [], {}
+    profiles = figures.profiles(runs, out, "profile")
+    drawn = [page.image(out / "profile.svg", "Share of runs above each score, all tasks")]
+    improved: list[tables.Row] = []
+    if len(complete) > 1:
+        improved = figures.improvements(runs, reference, out, "improvement")
+        text = f"Probability that a run of {reference} beats one of another method"
+        drawn.append(page.image(out / "improvement.svg", text))
+    undeclared = [t for t in runs.tasks if runs.cell(t, complete[0])[0].max_return is None]
+    text = "Scores are final returns over the largest possible return" + (
+        f" ({', '.join(map(page.escape, undeclared))}: over the best return seen)."
+        if undeclared
+        else "."
+    )
+    left = [label for label in runs.labels if label not in complete]
+    text += f" Not on every task and so left out: {', '.join(left)}." if left else ""
+    scores = tables.score_rows(runs)
+    content = page.grid(drawn) + page.table(scores)
+    return [page.section("Comparison", text, content)], {
+        "profiles": profiles,
+        "improvement": improved,
+        "scores": scores,
+    }
+
+
+def process(runs: Runs, out: Path) -> list[str]:
+    """What happened on the way: first rewards, policy switches, the bonus."""
+    first, switches, bonus = [], [], []
+    for task in runs.tasks:
+        name = slug("first-reward", task)
+        figures.first_rewards(runs, task, out, name)
+        first.append(page.image(out / f"{name}.svg", f"Steps to the first reward on {task}"))
+        for found, metric, label, log in (
+            (switches, "switch/count", "policy switches", False),
+            (bonus, "bonus/mean", "mean bonus", True),
+        ):
+            name = slug(metric, task)
+            if figures.over_time(runs, task, metric, label, out, name, log):
+                found.append(page.image(out / f"{name}.svg", f"{label.capitalize()} on {task}"))
+    return [
+        page.section(
+            "First reward",
+            "A dot is a seed; a hollow one at the end of its run saw no reward.",
+            page.grid(first),
+        ),
+        page.section("Policy switches", "How often the policy was changed.", page.grid(switches)),
+        *(
+            [
+                page.section(
+                    "Bonus",
+                    "What the agent was paid for novelty, on a log scale.",
+                    page.grid(bonus),
+                )
+            ]
+            if bonus
+            else []
+        ),
+    ]
+
+
+def visits(runs: Runs, out: Path) -> str:
+    """Heat maps of the states of training."""
+    drawn = []
+    for task, label, _ in runs.cells():
+        name = slug("visits", label, task)
+        if figures.heat_maps(runs, task, label, out, name):
+            drawn.append(page.image(out / f"{name}.svg", f"{label} on {task}", caption=True))
+    text = (
+        "Share of the training states in each quarter of the budget, on a log scale, all seeds "
+        "together. The dashed line is the threshold; it is paid on the mean velocity of a step, "
+        "and the map shows the velocity at its end."
+    )
+    return page.section("Where the agents were", text, page.grid(drawn)) if drawn else ""
+
+
+def clip_section(clips: Clips) -> str:
+    """The best policy of each cell playing."""
+    drawn = [
+        page.image(path, f"{label} on {task}", caption=True, kind="small")
+        for (task, label), path in clips.files.items()
+    ]
+    note = f'<p class="note">{page.escape(clips.note)}</p>' if clips.note else ""
+    if not drawn and not note:
+        return ""
+    text = "The best checkpoint of each cell's best seed, playing the mode of its policy."
+    return page.section("The best policies", text, note + page.grid(drawn))
+
+
+def options(runs: Runs) -> str:
+    differing, shared = tables.option_rows(runs)
+    content = (
+        page.table(tables.task_rows(runs))
+        + page.table(differing)
+        + f"<details><summary>Options that all runs share</summary>{page.table(shared)}</details>"
+    )
+    text = "Tasks with their thresholds, and the options that differ; several values: one per task."
+    return page.section("Tasks and options", text, content)

@@ -1,0 +1,79 @@
+"""Report: IQM, probability of improvement and performance profiles with bootstrap intervals.
+
+The measures of Agarwal et al. (2021), *Deep RL at the edge of the statistical precipice*. Scores of
+an algorithm are a list with one array of runs per task; functions accept further axes in front, so
+that a bootstrap is one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+Scores = Sequence[np.ndarray]  # per task: [..., runs]
+REPS = 2000
+
+
+class Estimate(NamedTuple):
+    value: np.ndarray
+    low: np.ndarray  # 95 % interval
+    high: np.ndarray
+
+
+def iqm(scores: Scores) -> np.ndarray:
+    """Mean of the middle half of all runs of all tasks (a quarter, rounded down, is cut off)."""
+    flat = np.sort(np.concatenate(scores, axis=-1), axis=-1)
+    cut = flat.shape[-1] // 4
+    return flat[..., cut : flat.shape[-1] - cut].mean(-1)
+
+
+def improvement(x: Scores, y: Scores) -> np.ndarray:
+    """P(X > Y) of a random run of each, ties counting half, averaged over tasks."""
+    wins = [
+        ((a[..., :, None] > b[..., None, :]) + 0.5 * (a[..., :, None] == b[..., None, :])).mean(
+            (-2, -1)
+        )
+        for a, b in zip(x, y, strict=True)
+    ]
+    return np.mean(wins, axis=0)
+
+
+def profile(scores: Scores, taus: np.ndarray) -> np.ndarray:
+    """Share of runs with a score above τ: [..., taus]."""
+    flat = np.concatenate(scores, axis=-1)
+    return (flat[..., :, None] > taus).mean(-2)
+
+
+def resample(groups: Sequence[Scores], reps: int, seed: int) -> list[list[np.ndarray]]:
+    """Runs drawn with replacement within each task and group (stratified): arrays [reps, runs].
+
+    Where every group and task has as many runs, the draws are those of rliable for the same seed.
+    """
+    rng = np.random.RandomState(seed)
+    counts = {len(runs) for scores in groups for runs in scores}
+    if len(counts) == 1:
+        n = counts.pop()
+        index = rng.choice(n, (reps, len(groups), n, len(groups[0])))
+        return [
+            [runs[index[:, g, :, m]] for m, runs in enumerate(scores)]
+            for g, scores in enumerate(groups)
+        ]
+    return [[runs[rng.choice(len(runs), (reps, len(runs)))] for runs in s] for s in groups]
+
+
+def estimate(
+    measure: Callable[..., np.ndarray], *groups: Scores, reps: int = REPS, seed: int = 0
+) -> Estimate:
+    """``measure(*groups)`` with its percentile interval over stratified bootstrap samples."""
+    groups = tuple([np.asarray(runs, float) for runs in scores] for scores in groups)
+    drawn = measure(*resample(groups, reps, seed))
+    low, high = np.percentile(drawn, [2.5, 97.5], axis=0)
+    return Estimate(measure(*groups), low, high)
+
+
+def estimate_curve(curves: np.ndarray, seed: int = 0) -> Estimate:
+    """IQM over runs at every point of ``curves`` [runs, points]."""
+    points = [estimate(iqm, [column], seed=seed) for column in curves.T]
+    return Estimate(*(np.array(part) for part in zip(*points, strict=True)))

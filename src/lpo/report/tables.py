@@ -1,0 +1,153 @@
+"""Report: the numbers as tables, for the page and as CSV or Parquet."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lpo.report.runs import RunData, Runs
+from lpo.report.stats import estimate, iqm
+
+Row = dict[str, Any]
+KEEPING = ("seed", "threads", "env", "algo", "threshold", "keep_checkpoints", "checkpoint_every")
+
+
+def cell_rows(runs: Runs) -> list[Row]:
+    """One row per task and label: what a reader looks for first."""
+    return [cell_row(task, label, cell) for task, label, cell in runs.cells()]
+
+
+def cell_row(task: str, label: str, cell: list[RunData]) -> Row:
+    e = estimate(iqm, [np.array([run.final for run in cell])])
+    passed = [run.passed for run in cell if run.passed is not None]
+    met = [run.first_reward for run in cell]
+    return {
+        "task": task,
+        "label": label,
+        "runs": len(cell),
+        "unfinished": sum(not run.finished for run in cell),
+        "final_iqm": float(e.value),
+        "low": float(e.low),
+        "high": float(e.high),
+        "best": max(run.best for run in cell),
+        "share_above_half": sum(passed) / len(passed) if passed else None,
+        "runs_with_reward": sum(m is not None for m in met),
+        "median_first_reward": first_reward_median(met),
+        "switches": float(np.mean([run.switches for run in cell])),
+        "env_steps_per_s": speed(cell),
+    }
+
+
+def first_reward_median(met: list[int | None]) -> float | None:
+    """Median steps to a first reward, None where half of the runs or more saw none."""
+    value = float(np.median([np.inf if m is None else m for m in met]))
+    return value if np.isfinite(value) else None
+
+
+def speed(cell: list[RunData]) -> float | None:
+    """Steps per second without the evaluations."""
+    seconds = sum(s for run in cell for part, s in run.seconds.items() if part != "eval")
+    return sum(run.env_steps for run in cell) / seconds if seconds else None
+
+
+def run_rows(runs: Runs) -> list[Row]:
+    return [
+        {
+            "run": run.path.name,
+            "task": run.task,
+            "label": run.label,
+            "seed": run.config.seed,
+            "env_steps": run.env_steps,
+            "final": run.final,
+            "best": run.best,
+            "above_half": run.passed,
+            "first_reward": run.first_reward,
+            "switches": run.switches,
+            **{f"{part}_s": seconds for part, seconds in run.seconds.items()},
+        }
+        for run in runs.runs
+    ]
+
+
+def score_rows(runs: Runs) -> list[Row]:
+    """IQM over all tasks of the normalised final score."""
+    rows = []
+    for label in runs.complete():
+        e = estimate(iqm, runs.scores(label))
+        rows.append(
+            {"label": label, "iqm": float(e.value), "low": float(e.low), "high": float(e.high)}
+        )
+    return rows
+
+
+def option_rows(runs: Runs) -> tuple[list[Row], list[Row]]:
+    """Options that differ between labels, a column each, and those that all runs share."""
+    differing: list[Row] = []
+    shared: list[Row] = []
+    for field in dataclasses.fields(runs.runs[0].config):
+        if field.name in KEEPING:
+            continue
+        by_label = {
+            label: list(dict.fromkeys(shown(r, field.name) for r in runs.runs if r.label == label))
+            for label in runs.labels
+        }
+        values = {value for found in by_label.values() for value in found}
+        if len(values) == 1:
+            shared.append({"option": field.name, "value": values.pop()})
+        else:
+            columns = {label: " / ".join(found) for label, found in by_label.items()}
+            differing.append({"option": field.name, **columns})
+    algos = {x: next(r.config.algo for r in runs.runs if r.label == x) for x in runs.labels}
+    return [{"option": "algo", **algos}, *differing], shared
+
+
+def shown(run: RunData, name: str) -> str:
+    value = getattr(run.config, name)
+    if value is None:
+        return "default"
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def task_rows(runs: Runs) -> list[Row]:
+    rows = []
+    for task in runs.tasks:
+        d = next(run.description for run in runs.runs if run.task == task)
+        rows.append(
+            {
+                "task": d.get("id"),
+                "reward above": f"{d['quantity']} > {d['threshold']:g}"
+                if d.get("threshold") is not None
+                else "its own reward",
+                "preset": d.get("preset") or "–",
+                "largest return": "not declared"
+                if d.get("max_return") is None
+                else d["max_return"],
+            }
+        )
+    return rows
+
+
+def write_tables(tables: dict[str, list[Row]], folder: Path) -> list[Path]:
+    """CSV of each table, and Parquet where pyarrow is installed."""
+    written = []
+    for name, rows in tables.items():
+        if not rows:
+            continue
+        path = folder / f"{name}.csv"
+        with open(path, "w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+        written.append(path)
+        if importlib.util.find_spec("pyarrow") is not None:
+            import pyarrow as pa  # pyright: ignore[reportMissingImports]
+            import pyarrow.parquet as parquet  # pyright: ignore[reportMissingImports]
+
+            parquet.write_table(pa.Table.from_pylist(rows), path.with_suffix(".parquet"))
+            written.append(path.with_suffix(".parquet"))
+    return written

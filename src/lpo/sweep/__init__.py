@@ -1,0 +1,1 @@
+"""Sweeps: a grid of runs on the cores of one machine, or on a Ray cluster."""

@@ -1,0 +1,162 @@
+"""Sweeps: a grid in TOML, and the runs that it stands for.
+
+A grid is algorithms × environments × thresholds × variants × seeds. A variant is a named set of
+options; one that names its ``algo`` is a column of its own, any other is crossed with ``algos``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lpo import algorithms, config
+from lpo.config import Config
+from lpo.envs import find_spec
+from lpo.envs.specs import LOCOMOTION
+from lpo.errors import LPOError
+
+KEYS = {
+    "name": str, "algos": list, "envs": list, "seeds": (int, list), "steps": int,
+    "thresholds": list, "preset": str, "overrides": dict, "variants": dict,
+}  # fmt: skip
+OF_THE_GRID = ("env", "seed", "steps", "threshold")  # neither an override nor a variant
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+
+
+class Item(NamedTuple):
+    """One run of a sweep."""
+
+    name: str  # of its directory
+    label: str  # of its column in tables and figures: the algorithm or the variant
+    config: Config
+
+
+class Grid(NamedTuple):
+    name: str
+    items: list[Item]
+
+
+def read_grid(path: Path) -> Grid:
+    """The runs of the grid in ``path``, every one of them checked."""
+    try:
+        values = tomllib.loads(path.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise LPOError(f"Cannot read {path} ({error}); pass the TOML file of a grid.") from error
+    except tomllib.TOMLDecodeError as error:
+        raise LPOError(f"{path} is not TOML ({error}); correct the line it names.") from error
+    try:
+        return expand(values)
+    except LPOError as error:
+        raise LPOError(f"{path}: {error}") from None
+
+
+def expand(values: dict[str, Any]) -> Grid:
+    """All runs, seeds outermost: a sweep that is cut short has some seeds of every cell."""
+    check(values)
+    seeds = values["seeds"]
+    seeds = range(seeds) if isinstance(seeds, int) else seeds
+    columns = labels(values)
+    items = [
+        make_item(values, label, options, env, threshold, seed)
+        for seed in seeds
+        for env in values["envs"]
+        for threshold in values.get("thresholds", [None])
+        for label, options in columns.items()
+    ]
+    names = [item.name for item in items]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise LPOError(f"The run {twice} is there twice; take one of the equal entries out.")
+    return Grid(values["name"], items)
+
+
+def check(values: dict[str, Any]) -> None:
+    for key, value in values.items():
+        if key not in KEYS:
+            raise LPOError(f"A grid has no {key!r}; choose among {', '.join(KEYS)}.")
+        if not isinstance(value, KEYS[key]) or isinstance(value, bool):
+            raise LPOError(f"{key} is {value!r}; see experiments/ for how it is written.")
+    variants = values.get("variants", {})
+    if not all(isinstance(table, dict) for table in variants.values()):
+        raise LPOError("A variant is a table of options; write it as `[variants.NAME]`.")
+    needed = ["name", "envs", "seeds", "steps"]
+    needed += ["algos"] if not variants or any("algo" not in v for v in variants.values()) else []
+    for key in needed:
+        if not values.get(key):
+            raise LPOError(f"The grid has no {key}, or it is empty; add `{key} = …`.")
+    if "algos" in values and "algos" not in needed:
+        raise LPOError("Every variant names its own algo, so algos is not used; take it out.")
+    for key in ("algos", "envs"):
+        if not all(isinstance(v, str) for v in values.get(key, [])):
+            raise LPOError(f"{key} must be a list of names in quotes; correct it.")
+    if isinstance(values["seeds"], int) and values["seeds"] < 1:
+        raise LPOError(f"seeds is {values['seeds']}; pass how many (1 or more), or a list of them.")
+    for name in (values["name"], *variants):
+        if not NAME.fullmatch(name):
+            raise LPOError(f"{name!r} is the name of a folder; use letters, digits, '-', '.', '_'.")
+    check_tables({"overrides": values.get("overrides", {}), **variants})
+
+
+def check_tables(tables: dict[str, dict[str, Any]]) -> None:
+    for name, table in tables.items():
+        for key in OF_THE_GRID if name != "overrides" else (*OF_THE_GRID, "algo"):
+            if key in table:
+                raise LPOError(
+                    f"{name} sets {key}, which the grid itself decides; use its {key.rstrip('s')}s."
+                )
+
+
+def labels(values: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The columns of the grid: what they are called and the options they set."""
+    algos, variants = values.get("algos", []), values.get("variants", {})
+    if not variants:
+        return {algo: {"algo": algo} for algo in algos}
+    columns = {}
+    for name, options in variants.items():
+        if "algo" in options:
+            columns[name] = options
+        for algo in () if "algo" in options else algos:
+            columns[name if len(algos) == 1 else f"{algo}-{name}"] = {"algo": algo, **options}
+    return columns
+
+
+def make_item(
+    values: dict[str, Any],
+    label: str,
+    options: dict[str, Any],
+    env: str,
+    threshold: Any,
+    seed: int,
+) -> Item:
+    base = dataclasses.asdict(config.preset(values.get("preset", "paper"), env))
+    own = {"steps": values["steps"], "seed": seed}
+    if threshold is not None:
+        own["threshold"] = str(threshold)
+    c = config.from_dict(base | values.get("overrides", {}) | options | own, "The grid")
+    c = one_thread(c)
+    algorithms.get(config.validate(c))
+    check_task(c)
+    parts = [label, env.split("/")[-1].split(":")[-1], str(threshold or ""), f"s{seed}"]
+    return Item("-".join(part for part in parts if part), label, c)
+
+
+def one_thread(c: Config) -> Config:
+    """Each run has a core of its own; only the native batch has threads to limit."""
+    native = c.env in LOCOMOTION and c.backend != "gymnasium" and c.env_kwargs is None
+    return dataclasses.replace(c, threads=1) if native and c.threads is None else c
+
+
+def check_task(c: Config) -> None:
+    """Refuse before the sweep begins what every run of it would refuse."""
+    find_spec(c.env)
+    if c.threshold is None:
+        return
+    if c.env not in LOCOMOTION:
+        raise LPOError(f"{c.env} has no threshold; give it a grid of its own, without thresholds.")
+    try:
+        LOCOMOTION[c.env].threshold(threshold=float(c.threshold))
+    except ValueError:
+        LOCOMOTION[c.env].threshold(preset=c.threshold)

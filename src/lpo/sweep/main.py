@@ -1,0 +1,73 @@
+"""Sweeps: from a grid file to finished runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from lpo.errors import LPOError
+from lpo.sweep.board import Board, shown
+from lpo.sweep.cluster import load_ray, run_on_ray
+from lpo.sweep.grid import Grid, read_grid
+from lpo.sweep.local import run_local, usable_cores
+from lpo.sweep.plan import held, standing, write_plan
+
+
+def sweep(
+    file: Path, out: Path | None, workers: int | None, ray: str | None, only_plan: bool
+) -> int:
+    """Exit status: 0 when every run is done, 1 when some failed, 130 when it was stopped."""
+    grid = read_grid(file)
+    root = out or Path("runs") / grid.name
+    if only_plan:
+        print_plan(root, grid)
+        return 0
+    if ray is not None and workers is not None:
+        raise LPOError("--workers is for this machine and --ray for a cluster; leave one out.")
+    if ray is not None:
+        load_ray()  # refuse before anything is written
+    cores = places(workers) if ray is None else []
+    with held(root) as lock:
+        write_plan(root, grid)
+        board = Board(root, grid, workers=len(cores))
+        left = [item.name for item in grid.items if standing(root, item).state != "done"]
+        print(f"{grid.name}: {len(grid.items)} runs in {root}, {len(left)} to do", flush=True)
+        with shown(board):
+            if ray is None:
+                finished = run_local(root, left, cores, board, lock)
+            else:
+                finished = run_on_ray(root, left, ray, board)
+    return conclude(board, root, file, finished)
+
+
+def places(workers: int | None) -> Sequence[int | None]:
+    """One core for each worker."""
+    cores = usable_cores()
+    if workers is not None and not 1 <= workers <= len(cores):
+        raise LPOError(
+            f"--workers is {workers}, and this machine offers {len(cores)} cores; "
+            f"pass 1 to {len(cores)}."
+        )
+    return cores[:workers]
+
+
+def conclude(board: Board, root: Path, file: Path, finished: bool) -> int:
+    failed = [name for name, track in board.tracks.items() if track.state == "failed"]
+    for name in failed:
+        print(f"failed: {name}, see {root / name}.log")
+    print(board.summary())
+    if not finished:
+        print(f"Stopped; go on with the same `lpo sweep {file}`.")
+        return 130
+    if failed:
+        print(f"Run the same `lpo sweep {file}` again to retry what failed.")
+        return 1
+    print(f"All done; look at them with `lpo report {root}`.")
+    return 0
+
+
+def print_plan(root: Path, grid: Grid) -> None:
+    """Each run and where it stands; nothing is started."""
+    for item in grid.items:
+        state, steps = standing(root, item)
+        print(f"{state:8s} {steps:>10,} / {item.config.steps:,}  {root / item.name}")
