@@ -172,7 +172,7 @@ def gradient_seconds(trainer: Any, repeats: int) -> float:
         compiled = jax.jit(shuffled, static_argnums=2)
         return lambda: compiled(jax.random.key(0), rollout.valid.reshape(-1), epochs)
 
-    rollout, _ = trainer.collect(BUDGET)
+    rollout = trainer.collect(BUDGET)[0]
     calls = [learn(EPOCHS, 1), learn(1, 1), learn(1, 2), shuffle(EPOCHS), shuffle(1)]
     times: list[list[float]] = [[] for _ in calls]
     for _ in range(repeats + 1):  # the first compiles
