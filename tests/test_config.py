@@ -74,16 +74,22 @@ def test_impossible_values_are_refused(overrides, words):
 )
 def test_an_option_that_would_do_nothing_is_refused(algo, overrides):
     with pytest.raises(LPOError, match="has no effect"):
-        algorithms.get(Config(algo=algo, **overrides))
+        algorithms.refuse_idle_options(Config(algo=algo, **overrides))
 
 
 def test_any_part_can_be_put_into_any_row():
     """The ablations: roll-in on and off, inputs, bonus and switch, each with its own options."""
-    row = algorithms.get(Config(algo="lpo", start="cover", cover_size=4, bonus_inputs="next"))
+    c = Config(algo="lpo", start="cover", cover_size=4, bonus_inputs="next")
+    algorithms.refuse_idle_options(c)
+    row = algorithms.get(c)
     assert (row.bonus, row.switch, row.start, row.inputs) == ("rnd", "growth", "cover", "next")
-    row = algorithms.get(Config(algo="pcpg", start="reset", switch="sensitivity", switch_tau=0.5))
+    c = Config(algo="pcpg", start="reset", switch="sensitivity", switch_tau=0.5)
+    algorithms.refuse_idle_options(c)
+    row = algorithms.get(c)
     assert (row.bonus, row.switch, row.start) == ("elliptic", "sensitivity", "reset")
-    row = algorithms.get(Config(algo="eniac", bonus="width", bonus_shape="indicator"))
+    c = Config(algo="eniac", bonus="width", bonus_shape="indicator")
+    algorithms.refuse_idle_options(c)
+    row = algorithms.get(c)
     assert (row.bonus, row.switch, row.start) == ("width", "every", "reset")
 
 

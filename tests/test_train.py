@@ -202,3 +202,8 @@ def test_budget_is_met_exactly_when_it_divides(tiny):
     while trainer.env_steps < c.steps:
         trainer.iterate(c.steps)
     assert trainer.env_steps == 1000
+
+
+def test_a_saved_run_with_an_idle_option_still_opens(tiny):
+    """Its file holds every option, and a default may have changed since it was written."""
+    assert make_trainer(tiny(algo="ppo", beta=3.0, eval_every=0)).parts.bonus.num_streams == 0

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from lpo import checkpoint, config
+from lpo import algorithms, checkpoint, config
 from lpo.envs.codec import Codec
 from lpo.envs.faults import Misfit
 from lpo.errors import LPOError
@@ -32,6 +32,7 @@ class Agent:
         options = {"algo": self.algo, **count_of(env), **options}
         self._sources = (None if isinstance(env, str) else env, eval_env)
         self.config = config.validate(config.with_overrides(base, options))
+        algorithms.refuse_idle_options(self.config)
         self._run: Run | None = None
         self._policy: HostPolicy | None = None
         self._rng = np.random.default_rng(self.config.seed)

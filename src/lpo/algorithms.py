@@ -213,18 +213,26 @@ STARTS: dict[str, Part] = {
 
 
 def get(c: Config) -> Algorithm:
-    """The row of ``c.algo`` with the parts that ``c`` puts in; an idle option is refused."""
+    """The row of ``c.algo`` with the parts that ``c`` puts in."""
     if c.algo not in ALGORITHMS:
         near = difflib.get_close_matches(c.algo, ALGORITHMS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(ALGORITHMS)}."
         raise LPOError(f"No algorithm is called {c.algo!r}; {hint}")
     row = ALGORITHMS[c.algo]
-    row = row._replace(
+    return row._replace(
         bonus=c.bonus or row.bonus,
         switch=c.switch or row.switch,
         start=c.start or row.start,
         inputs=c.bonus_inputs or row.inputs,
     )
+
+
+def refuse_idle_options(c: Config) -> None:
+    """A new run is refused where an option would do nothing.
+
+    Not so a saved one: its file holds every option, and defaults may have changed since.
+    """
+    row = get(c)
     parts = BONUSES[row.bonus], SWITCHES[row.switch], STARTS[row.start]
     options = {group for part in parts for group in part.options}
     defaults = {f.name: f.default for f in fields(Config)}
@@ -235,7 +243,6 @@ def get(c: Config) -> Algorithm:
                 raise LPOError(
                     f"{flag} has no effect on {c.algo}, which has no {part}; leave it out."
                 )
-    return row
 
 
 def make(c: Config, problem: Problem) -> tuple[Bonus, Switch, Start]:

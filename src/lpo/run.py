@@ -156,7 +156,7 @@ def make_trainer(c: Config, env: Any = None, eval_env: Any = None) -> Trainer:
 
     An object cannot be copied, so it is evaluated only if the user passes an ``eval_env``.
     """
-    algorithms.get(config.validate(c))  # refuse before anything is made
+    algorithms.get(config.validate(c))  # refuse a wrong name before anything is made
     train_env = make_envs(c, c.num_envs, env)
     if c.eval_every == 0 or (eval_env is None and isinstance(env, gymnasium.Env | VectorEnv)):
         return Trainer(c, train_env)
@@ -174,6 +174,7 @@ def count_of(env: Any) -> dict[str, int]:
 
 def start(c: Config, out: Path) -> Run:
     """A new run in the new directory ``out``."""
+    algorithms.refuse_idle_options(config.validate(c))
     trainer = make_trainer(c)
     directory = create_directory(out, trainer.config, trainer.env.description)
     return Run(trainer, RunLog(directory, claim(directory)), directory)
