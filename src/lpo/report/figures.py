@@ -69,6 +69,16 @@ def steps_axis(ax: Any) -> None:
     ax.set_xlabel("environment steps")
 
 
+def legend(ax: Any) -> None:
+    """Within the panel while it is short; below it, on paper of its own, when it is long."""
+    handles = ax.get_legend_handles_labels()[0]
+    if len(handles) <= 6:
+        ax.legend()
+        return
+    ax.figure.set_figheight(ax.figure.get_figheight() + 0.2 * -(-len(handles) // 2))
+    ax.figure.legend(loc="outside lower center", ncols=2, fontsize=8)
+
+
 def band(ax: Any, x: np.ndarray, e: Estimate, color: str, label: str) -> None:
     ax.plot(x, e.value, color=color, label=label)
     ax.fill_between(x, e.low, e.high, color=color, alpha=0.18, lw=0)
@@ -101,7 +111,7 @@ def learning(runs: Runs, task: str, out: Path, name: str) -> list[dict[str, Any]
         ax.set_title(heading(task))
         ax.set_ylabel("return")
         steps_axis(ax)
-        ax.legend()
+        legend(ax)
     return rows
 
 
@@ -128,7 +138,7 @@ def over_time(
             ax.set_yscale("log")
         steps_axis(ax)
         if drawn:
-            ax.legend()
+            legend(ax)
     return drawn
 
 
@@ -190,7 +200,7 @@ def profiles(runs: Runs, out: Path, name: str) -> list[dict[str, Any]]:
         ax.set_title("Performance profile")
         ax.set_xlabel("normalised score τ")
         ax.set_ylabel("share of runs above τ")
-        ax.legend()
+        legend(ax)
     return rows
 
 

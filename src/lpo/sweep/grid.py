@@ -137,7 +137,7 @@ def make_item(
         own["threshold"] = str(threshold)
     c = config.from_dict(base | values.get("overrides", {}) | options | own, "The grid")
     c = one_thread(c)
-    algorithms.get(config.validate(c))
+    algorithms.refuse_idle_options(config.validate(c))
     check_task(c)
     parts = [label, env.split("/")[-1].split(":")[-1], str(threshold or ""), f"s{seed}"]
     return Item("-".join(part for part in parts if part), label, c)
