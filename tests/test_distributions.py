@@ -28,7 +28,7 @@ def test_gaussian_log_prob_and_entropy():
 def test_gaussian_is_clipped_for_the_environment_and_the_bonus_only():
     dist = distributions.for_space(BOX)
     mean, noise = np.zeros((1, 2), np.float32), np.array([[5.0, -5.0]], np.float32)
-    action = dist.sample(mean, np.zeros(2, np.float32), noise)
+    action = dist.sample(mean, np.ones(2, np.float32), noise)
     np.testing.assert_array_equal(action, [[5.0, -5.0]])
     np.testing.assert_array_equal(dist.to_env(action), [[1.0, -2.0]])
     np.testing.assert_array_equal(dist.features(jnp.asarray(action)), [[1.0, -2.0]])

@@ -29,7 +29,7 @@ class Distribution(NamedTuple):
     entropy: Callable  # (outputs, log_std) → [...]
     features: Callable  # action → what a bonus network reads (one-hot for discrete)
     draw: Callable  # (numpy Generator, shape) → noise
-    sample: Callable  # (outputs, log_std, noise) → action, NumPy
+    sample: Callable  # (outputs, std, noise) → action, NumPy
     mode: Callable  # (outputs) → action, NumPy
     to_env: Callable  # stored action → what env.step takes, NumPy
     uniform: Callable  # (numpy Generator, rows) → actions drawn evenly from the space
@@ -76,7 +76,7 @@ def gaussian(spec: ActionSpec) -> Distribution:
         entropy=entropy,
         features=lambda action: jnp.clip(action, low, high),
         draw=lambda rng, shape: rng.standard_normal(shape, dtype=np.float32),
-        sample=lambda mean, log_std, noise: mean + np.exp(log_std) * noise,
+        sample=lambda mean, std, noise: mean + std * noise,
         mode=lambda mean: mean,
         to_env=to_env,
         uniform=uniform,
@@ -119,7 +119,7 @@ def categorical(spec: ActionSpec) -> Distribution:
         entropy=entropy,
         features=features,
         draw=lambda rng, shape: rng.gumbel(size=shape).astype(np.float32),
-        sample=lambda logits, log_std, noise: mode(logits + noise),  # the Gumbel-max trick
+        sample=lambda logits, std, noise: mode(logits + noise),  # the Gumbel-max trick
         mode=mode,
         to_env=lambda a: (a[:, 0] if spec.scalar else a).astype(np.int64),
         uniform=lambda rng, rows: rng.integers(nvec, size=(rows, len(nvec))).astype(np.float32),

@@ -18,12 +18,12 @@ class HostPolicy:
 
     def __init__(self, params: ActorCritic, moments: Moments, dist: Distribution, obs_clip: float):
         self.net = tuple(Layer(np.asarray(w), np.asarray(b)) for w, b in params.policy)
-        self.log_std = np.asarray(params.log_std)
+        self.std = np.exp(np.asarray(params.log_std))
         self.normalize = normalizer_host(moments, obs_clip)
         self.dist, self.obs_clip = dist, obs_clip
 
     def sample(self, obs: np.ndarray, noise: np.ndarray) -> np.ndarray:
-        return self.dist.sample(self.outputs(obs), self.log_std, noise)
+        return self.dist.sample(self.outputs(obs), self.std, noise)
 
     def mode(self, obs: np.ndarray) -> np.ndarray:
         return self.dist.mode(self.outputs(obs))
@@ -70,11 +70,19 @@ class Episodes:
         self.recent: deque[Episode] = deque(maxlen=window)
 
     def add(self, reward: np.ndarray, done: np.ndarray, valid: np.ndarray) -> None:
-        self.ret += reward * valid
-        self.length += valid
-        for i in np.flatnonzero(done):
+        """Count steps [T, N], whole columns at a time: most of them end no episode."""
+        reward = np.where(valid, reward, 0.0)
+        begin = np.zeros(len(self.ret), np.int64)
+        for t, i in np.argwhere(done):  # in the order of time
+            self._count(i, slice(begin[i], t + 1), reward, valid)
             self.ended.append(Episode(float(self.ret[i]), int(self.length[i])))
-            self.ret[i], self.length[i] = 0.0, 0
+            self.ret[i], self.length[i], begin[i] = 0.0, 0, t + 1
+        for i, first in enumerate(begin):
+            self._count(i, slice(first, None), reward, valid)
+
+    def _count(self, i: int, steps: slice, reward: np.ndarray, valid: np.ndarray) -> None:
+        self.ret[i] += reward[steps, i].sum()
+        self.length[i] += valid[steps, i].sum()
 
     def take(self) -> list[Episode]:
         ended, self.ended = self.ended, []
@@ -106,10 +114,11 @@ def collect(
     ``actor`` is the policy, or what a start puts in front of it (``lpo.start``).
     """
     noise = dist.draw(rng, (len(rows), env.num_envs, dist.noise_size))
+    rewards, real = np.empty((len(rows), env.num_envs)), np.empty((len(rows), env.num_envs), bool)
     to_env = dist.to_env
-    for t, noise_t in zip(rows, noise, strict=True):
+    for i, t in enumerate(rows):
         buffer.obs[t] = obs
-        action = actor.sample(buffer.obs[t], noise_t)
+        action = actor.sample(buffer.obs[t], noise[i])
         step = env.step(to_env(action))
         buffer.action[t] = action
         buffer.reward[t] = step.reward
@@ -117,6 +126,8 @@ def collect(
         buffer.truncated[t] = step.truncated
         buffer.next_obs[t] = step.next_obs
         buffer.valid[t] = actor.follow(step)
-        episodes.add(step.reward, step.terminated | step.truncated, step.valid)
+        rewards[i], real[i] = step.reward, step.valid
         obs = step.obs
+    steps = slice(rows.start, rows.stop)
+    episodes.add(rewards, buffer.terminated[steps] | buffer.truncated[steps], real)
     return obs
