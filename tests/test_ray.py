@@ -89,7 +89,7 @@ def test_a_node_killed_in_the_middle_loses_no_run(tmp_path, cluster):
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 def test_a_stopped_sweep_leaves_checkpoints_and_a_failed_run_is_named(tmp_path, cluster):
     _, address = cluster
-    root, grid = tmp_path / "ray", long_grid(tmp_path)
+    root, grid = tmp_path / "ray", long_grid(tmp_path, 120_000)  # not done before it is stopped
     command = [sys.executable, "-m", "lpo.cli", "sweep", str(grid), "--ray", address, "--out"]
     sweep = subprocess.Popen([*command, str(root)], stdout=subprocess.DEVNULL)
     wait_for(lambda: list(root.glob("*/checkpoints/0*.json")), 180)

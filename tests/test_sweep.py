@@ -248,9 +248,10 @@ def wait_for(condition, seconds: float = 90) -> None:
         time.sleep(0.02)
 
 
-def long_grid(tmp_path: Path) -> Path:
+def long_grid(tmp_path: Path, steps: int = 24_000) -> Path:
     grid = tmp_path / "g.toml"
-    grid.write_text(GRID.replace("steps = 1200", "steps = 24000").replace("seeds = 1", "seeds = 2"))
+    text = GRID.replace("steps = 1200", f"steps = {steps}").replace("seeds = 1", "seeds = 2")
+    grid.write_text(text)
     return grid
 
 
@@ -285,7 +286,7 @@ def test_a_killed_sweep_goes_on_to_the_same_bytes(tmp_path):
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 def test_a_stopped_sweep_checkpoints_its_runs(tmp_path):
-    grid, root = long_grid(tmp_path), tmp_path / "out"
+    grid, root = long_grid(tmp_path, 120_000), tmp_path / "out"  # not done before it is stopped
     process = start_sweep(grid, root)
     wait_for(lambda: list(root.glob("*/checkpoints/0*.json")))
     process.send_signal(signal.SIGINT)
