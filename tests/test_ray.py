@@ -99,7 +99,7 @@ def test_a_stopped_sweep_leaves_checkpoints_and_a_failed_run_is_named(tmp_path, 
     wait_for(lambda: not workers_of(root), 30)
     states = [standing(root, item) for item in read_grid(grid).items]
     rows = [latest(root, item.name) for item in read_grid(grid).items]
-    assert any(s.state == "started" for s in states)
+    assert any(s.state == "started" for s in states), states
     assert all(s.env_steps == r["env_steps"] for s, r in zip(states, rows, strict=True) if r)
     for name in [item.name for item in read_grid(grid).items][1:]:  # leave one to do, and break it
         (root / name).mkdir(exist_ok=True)
