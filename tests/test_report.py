@@ -195,6 +195,42 @@ def test_clips_say_why_they_are_missing(sweep):
     assert clips.files == {} and "No clip of 2 cells" in clips.note
 
 
+def test_packed_runs_make_the_same_report(sweep, tmp_path):
+    """Every table and the curves are equal, from files without checkpoints."""
+    for run in sweep.glob("*-s*"):
+        (run / "checkpoints").mkdir()
+        (run / "checkpoints" / "best.safetensors").write_bytes(b"large")
+    assert lpo("report", sweep, "--no-clips") == 0
+    assert lpo("pack", sweep, "--out", tmp_path / "small", "--no-clips") == 0
+    assert not list((tmp_path / "small").rglob("checkpoints"))
+    assert lpo("report", tmp_path / "small", "--no-clips") == 0
+    for table in (sweep / "report" / "data").iterdir():
+        assert table.read_bytes() == (tmp_path / "small/report/data" / table.name).read_bytes()
+
+
+def test_packing_keeps_rows_that_a_report_reads(tmp_path):
+    """Evaluations, the first reward and the end; numbers to seven digits."""
+    run = write_run(tmp_path / "run", [1 / 3] * 4, rates=(0.0, 0.0, 0.5))
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    for row in rows[1:]:  # one evaluation only, at the beginning
+        del row["eval/return"]
+    rows[2]["policy/kl"] = 1.0
+    (run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert lpo("pack", run, "--out", tmp_path / "small", "--no-clips") == 0
+    kept = (tmp_path / "small" / "run" / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["env_steps"] for line in kept] == [1000, 3000, 4000]
+    assert json.loads(kept[0])["eval/return"] == 0.3333333
+    assert "policy/kl" not in json.loads(kept[1])
+
+
+def test_a_packed_clip_is_shown_again(sweep):
+    """The best run of a cell was packed with its clip: the report needs no policy to play."""
+    (sweep / "lpo-s2" / "clip.webp").write_bytes(b"a clip")
+    clips = make_clips(Runs([sweep]), sweep / "report")
+    [path] = clips.files.values()
+    assert path.read_bytes() == b"a clip" and "No clip of 1 cells" in clips.note
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Chromium")
 @pytest.mark.parametrize("width", [390, 1280], ids=["phone", "desk"])

@@ -123,6 +123,18 @@ class ReportOptions:
 
 
 @dataclass(frozen=True)
+class PackOptions:
+    """Copy runs without checkpoints, small enough to keep: what `lpo report` reads of them."""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """Run directories, or directories of sweeps."""
+    out: Path
+    """Directory of the copies."""
+    clips: bool = True
+    """Keep a clip of the best policy of each cell (needs EGL or OSMesa)."""
+
+
+@dataclass(frozen=True)
 class ListOptions:
     """Show algorithms, environments with their thresholds, and presets."""
 
@@ -259,6 +271,13 @@ def report(arguments: list[str]) -> None:
     print(make_report(runs, out, title, command, options.reference, clips))
 
 
+def pack(arguments: list[str]) -> None:
+    options = parse(PackOptions, "pack", arguments)
+    from lpo.pack import pack as pack_runs
+
+    print(f"{options.out}: {pack_runs(options.runs, options.out, options.clips)} runs")
+
+
 def list_all(arguments: list[str]) -> None:
     parse(ListOptions, "list", arguments)
     from lpo.progress import print_tables
@@ -282,6 +301,7 @@ COMMANDS = {
     "plot": (plot, PlotOptions),
     "sweep": (sweep, SweepOptions),
     "report": (report, ReportOptions),
+    "pack": (pack, PackOptions),
     "list": (list_all, ListOptions),
     "theory": (theory, TheoryOptions),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,11 @@ from lpo.report.main import Clips, slug
 from lpo.report.runs import RunData, Runs
 
 SECONDS, FPS, SIDE = 6.0, 20.0, 240
+CLIP = "clip.webp"  # of a packed run, which has no checkpoint to play
+
+
+def best_of(cell: list[RunData]) -> RunData:
+    return max(cell, key=lambda run: run.best)
 
 
 def make_clips(runs: Runs, out: Path) -> Clips:
@@ -19,7 +25,7 @@ def make_clips(runs: Runs, out: Path) -> Clips:
     files: dict[tuple[str, str], Path] = {}
     problems: list[str] = []
     for task, label, cell in runs.cells():
-        best = max(cell, key=lambda run: run.best)
+        best = best_of(cell)
         path = out / "clips" / f"{slug(label, task)}.webp"
         try:
             write_clip(best, path)
@@ -31,7 +37,11 @@ def make_clips(runs: Runs, out: Path) -> Clips:
 
 
 def write_clip(run: RunData, path: Path) -> None:
-    """In real time, at a size that a page can hold a dozen of."""
+    """In real time, at a size that a page can hold a dozen of; a packed clip stays as it is."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if (run.path / CLIP).exists():
+        shutil.copyfile(run.path / CLIP, path)
+        return
     which = "best" if (run.path / "checkpoints" / "best.json").exists() else "last"
     # environments say their frames per second; 1000 steps are long enough for all of them
     frames, fps = play(run.path, 1000, 0, True, which)
@@ -45,7 +55,6 @@ def save_webp(path: Path, frames: list[np.ndarray], seconds: float) -> None:
     from PIL import Image
 
     first, *rest = [Image.fromarray(np.ascontiguousarray(frame)) for frame in frames]
-    path.parent.mkdir(parents=True, exist_ok=True)
     first.save(
         path, save_all=True, append_images=rest, duration=round(1000 * seconds), loop=0, quality=60
     )
