@@ -75,6 +75,12 @@ def test_variants_are_crossed_or_stand_alone():
     assert [i.label for i in crossed.items] == ["ppo-a", "lpo-a", "ppo-b", "lpo-b"]
 
 
+def test_an_override_reaches_the_rows_that_read_it():
+    grid = expand(values(seeds=1, overrides={"beta": 2.0, "hidden": [32, 32]}))
+    assert {(i.config.algo, i.config.beta) for i in grid.items} == {("ppo", 1.0), ("lpo", 2.0)}
+    assert {i.config.hidden for i in grid.items} == {(32, 32)}
+
+
 def test_only_native_tasks_are_given_a_thread_count():
     assert {i.config.threads for i in expand(values()).items} == {1}
     other = expand(values(envs=["MountainCarContinuous-v0"]))
@@ -98,7 +104,8 @@ def test_only_native_tasks_are_given_a_thread_count():
         ({"overrides": {"epoch": 2}}, "did you mean 'epochs'"),
         ({"overrides": {"epochs": "two"}}, "must be an int"),
         ({"overrides": {"bonus_inputs": "a"}}, "one of sa, next, s"),
-        ({"overrides": {"beta": 2.0}}, "no effect on ppo"),
+        ({"overrides": {"beta": 2.0}, "algos": ["ppo"]}, "no run of the grid reads"),
+        ({"variants": {"a": {"algo": "ppo", "beta": 2.0}}, "algos": None}, "no effect on ppo"),
         ({"overrides": {"seed": 2}}, "use its seeds"),
         ({"variants": {"a/b": {}}}, "name of a folder"),
         ({"variants": {"a": {"algo": "lpo"}}}, "take it out"),

@@ -227,22 +227,29 @@ def get(c: Config) -> Algorithm:
     )
 
 
+def idle_options(c: Config) -> dict[str, str]:
+    """Options off their default that the row of ``c`` does not read, with the part they are of."""
+    row = get(c)
+    parts = BONUSES[row.bonus], SWITCHES[row.switch], STARTS[row.start]
+    groups = {group for part in parts for group in part.options}
+    read = {name for group in groups for name in PARTS[group]}
+    defaults = {f.name: f.default for f in fields(Config)}
+    return {
+        name: part
+        for part, names in PARTS.items()
+        for name in names
+        if name not in read and getattr(c, name) != defaults[name]
+    }
+
+
 def refuse_idle_options(c: Config) -> None:
     """A new run is refused where an option would do nothing.
 
     Not so a saved one: its file holds every option, and defaults may have changed since.
     """
-    row = get(c)
-    parts = BONUSES[row.bonus], SWITCHES[row.switch], STARTS[row.start]
-    options = {group for part in parts for group in part.options}
-    defaults = {f.name: f.default for f in fields(Config)}
-    for part, names in PARTS.items():
-        for name in names:
-            if part not in options and getattr(c, name) != defaults[name]:
-                flag = "--" + name.replace("_", "-")
-                raise LPOError(
-                    f"{flag} has no effect on {c.algo}, which has no {part}; leave it out."
-                )
+    for name, part in idle_options(c).items():
+        flag = "--" + name.replace("_", "-")
+        raise LPOError(f"{flag} has no effect on {c.algo}, which has no {part}; leave it out.")
 
 
 def make(c: Config, problem: Problem) -> tuple[Bonus, Switch, Start]:

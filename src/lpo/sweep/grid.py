@@ -2,6 +2,7 @@
 
 A grid is algorithms × environments × thresholds × variants × seeds. A variant is a named set of
 options; one that names its ``algo`` is a column of its own, any other is crossed with ``algos``.
+An override reaches the columns that read it, and must reach one.
 """
 
 from __future__ import annotations
@@ -66,6 +67,10 @@ def expand(values: dict[str, Any]) -> Grid:
         for threshold in values.get("thresholds", [None])
         for label, options in columns.items()
     ]
+    for name, value in values.get("overrides", {}).items():
+        value = tuple(value) if isinstance(value, list) else value
+        if all(getattr(item.config, name) != value for item in items):
+            raise LPOError(f"overrides sets {name}, which no run of the grid reads; take it out.")
     names = [item.name for item in items]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -135,8 +140,10 @@ def make_item(
     own = {"steps": values["steps"], "seed": seed}
     if threshold is not None:
         own["threshold"] = str(threshold)
-    c = config.from_dict(base | values.get("overrides", {}) | options | own, "The grid")
-    c = one_thread(c)
+    overrides = values.get("overrides", {})
+    c = config.from_dict(base | overrides | options | own, "The grid")
+    idle = [name for name in algorithms.idle_options(c) if name not in options]
+    c = one_thread(dataclasses.replace(c, **{name: base[name] for name in idle}))
     algorithms.refuse_idle_options(config.validate(c))
     check_task(c)
     parts = [label, env.split("/")[-1].split(":")[-1], str(threshold or ""), f"s{seed}"]
