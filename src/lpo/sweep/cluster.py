@@ -6,6 +6,7 @@ process is killed, and the retry goes on from the run directory, which every nod
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import time
 from collections.abc import Sequence
@@ -37,6 +38,9 @@ def work_on_node(root: str, name: str) -> int:
     """The exit status of the run; on whichever node Ray chose."""
     if not (Path(root) / PLAN).exists():
         raise LPOError(f"A node does not see {root}; pass an --out on storage that all share.")
+    # Ray cancels by calling the handler of SIGINT. Python installs none where a node was started
+    # with SIGINT ignored (`ray start &` in a script), and the cancellation would be lost.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with open(log_file(Path(root), name), "ab") as log:
         log.write(b"taken by a node\n")
         log.flush()
