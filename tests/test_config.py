@@ -41,6 +41,7 @@ def test_the_papers_table():
         ({"switch_largest": 1000}, "raise --switch-largest"),
         ({"num_features": 33}, "even"),
         ({"features": "network", "feature_bandwidth": 2.0}, "--features fourier"),
+        ({"features": "product", "num_features": 512}, "--num-features has no effect"),
         ({"bonus_shape": "lpo", "gamma_ext": 1.0}, "--bonus-shape raw"),
         ({"first_uniform": 1.5}, "between 0 and 1"),
         ({"cover_size": 0}, "greater than 0"),
@@ -95,7 +96,7 @@ def test_any_part_can_be_put_into_any_row():
 
 def test_features_that_move_are_refused_for_a_lifelong_bonus():
     dist = distributions.make(distributions.ActionSpec(nvec=(2,)))
-    with pytest.raises(LPOError, match="choose fourier or network"):
+    with pytest.raises(LPOError, match="choose fourier, network or product"):
         algorithms.make(Config(algo="pcpg", features="critic"), algorithms.Problem(3, dist))
 
 

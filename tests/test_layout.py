@@ -8,7 +8,7 @@ ROOMS = [
     "errors", "types", "visits", "config", "envs", "nets", "distributions", "normalize",
     "minibatch", "features", "start", "rollout", "bonus", "switch", "advantage", "ppo",
     "algorithms", "checkpoint", "log", "evaluate", "train", "run", "report", "agent", "render",
-    "clips", "progress", "sweep", "cli",
+    "clips", "pack", "progress", "sweep", "cli",
 ]  # fmt: skip
 
 

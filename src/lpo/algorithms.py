@@ -100,11 +100,11 @@ def _elliptic(c: Config, problem: Problem, row: Algorithm) -> Bonus:
     if c.features == "critic":
         raise LPOError(
             "The elliptic bonus needs features that stay put and --features is critic; "
-            "choose fourier or network."
+            "choose fourier, network or product."
         )
     size, read = _reader(c, problem, row.inputs)
     return elliptic(
-        _feature_map(c, size),
+        _feature_map(c, problem, size),
         read,
         num_envs=c.num_envs,
         gamma=c.gamma_int,
@@ -133,7 +133,9 @@ def _width(c: Config, problem: Problem, row: Algorithm) -> Bonus:
     )
 
 
-def _feature_map(c: Config, input_size: int) -> features.Features:
+def _feature_map(c: Config, problem: Problem, input_size: int) -> features.Features:
+    if c.features == "product":
+        return features.product(problem.obs_size, input_size - problem.obs_size)
     if c.features == "network":
         return features.network(input_size, c.num_features)
     return features.fourier(input_size, c.num_features, c.feature_bandwidth)
@@ -161,7 +163,7 @@ def _look_reader(c: Config, problem: Problem) -> tuple[int, Callable[[Look], Any
 def _sensitivity(c: Config, problem: Problem, row: Algorithm) -> Switch:
     size, read = _look_reader(c, problem)
     return sensitivity(
-        _feature_map(c, size),
+        _feature_map(c, problem, size),
         read,
         num_envs=c.num_envs,
         smallest=c.rollout,

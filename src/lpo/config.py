@@ -54,10 +54,11 @@ class Config:
     """Half-life of the data in Ẑ, in environment steps (0: they never fade)."""
     switch_factor: float = 4.0
     """C·log(N𝒩/δ) of Algorithm 2: a sample enters Ẑ with about this times its sensitivity."""
-    features: Literal["fourier", "network", "critic"] = "fourier"
-    """Features of (s,a): random Fourier, a frozen random network, or Fourier over the critic."""
+    features: Literal["fourier", "network", "critic", "product"] = "fourier"
+    """Features of (s,a): random Fourier, a frozen random network, Fourier over the critic, or
+    s ⊗ a (exact for finite tasks)."""
     num_features: int = 256
-    """Number of those features."""
+    """Number of those features (of a product it is given)."""
     feature_bandwidth: float = 1.0
     """Width of the Gaussian kernel of Fourier features, in units of the spread of the inputs."""
     start: Literal["reset", "cover"] | None = None
@@ -174,6 +175,10 @@ PARTS: dict[str, tuple[str, ...]] = {
     "features": ("features", "num_features", "feature_bandwidth"),
 }
 
+_NOT_OF_FEATURES = {
+    "network": ("feature_bandwidth",),
+    "product": ("feature_bandwidth", "num_features"),
+}
 _POSITIVE = (
     "steps", "num_envs", "rollout", "batch_size", "epochs", "learning_rate", "max_grad_norm",
     "adam_eps", "predictor_learning_rate", "predictor_batch_size", "predictor_features",
@@ -253,11 +258,12 @@ def check_components(c: Config) -> None:
             f"The {c.bonus_shape} bonus is a multiple of 1/(1−γ) and --gamma-ext is 1; "
             "lower it, or use --bonus-shape raw."
         )
-    if c.feature_bandwidth != 1.0 and c.features == "network":
-        raise LPOError(
-            "--feature-bandwidth has no effect on network features; leave it out, "
-            "or choose --features fourier."
-        )
+    for name in _NOT_OF_FEATURES.get(c.features, ()):
+        if getattr(c, name) != getattr(Config, name):
+            raise LPOError(
+                f"--{name.replace('_', '-')} has no effect on {c.features} features; leave it out, "
+                "or choose --features fourier."
+            )
 
 
 def env_kwargs(c: Config) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Feature maps φ with ‖φ‖ ≤ 1: the function class whose sensitivity and width are closed forms.
 
 With f(z) = θᵀφ(z) and differences Δθ in a ball of radius ρ, eqs. (E1) and (E3) of the paper need
-only φ and a Gram matrix. Three maps, all frozen, over inputs normalised by their own running
-moments (clipped to ±5) that move as data comes in.
+only φ and a Gram matrix. All maps are frozen; but for the product they read inputs normalised by
+their own running moments (clipped to ±5) that move as data comes in.
 """
 
 from __future__ import annotations
@@ -101,6 +101,22 @@ def network(input_size: int, num_features: int) -> Features:
         return hidden / jnp.maximum(jnp.linalg.norm(hidden, axis=-1, keepdims=True), 1e-6)
 
     return Features(num_features, init, _observe, apply)
+
+
+def product(obs_size: int, action_size: int) -> Features:
+    """φ(s, a) = s ⊗ a over its norm: of one-hot states and actions, the class of all functions.
+
+    Σ counts the visits of every pair, and nothing is ever known because something like it is: a
+    kernel with fewer features than a finite task has pairs runs out of directions.
+    """
+
+    def apply(state: tuple, x: Array) -> Array:
+        s, a = x[..., :obs_size], x[..., obs_size:]
+        phi = (s[..., :, None] * a[..., None, :]).reshape(*x.shape[:-1], -1) if action_size else s
+        return phi / jnp.maximum(jnp.linalg.norm(phi, axis=-1, keepdims=True), 1e-6)
+
+    size = obs_size * max(action_size, 1)
+    return Features(size, lambda key: (), lambda state, x, valid: state, apply)
 
 
 def critic_layer(critics: Net, obs: Array) -> Array:

@@ -90,11 +90,12 @@ def open_directory(run: Path) -> configs.Config:
 
 
 def task_line(task: dict[str, Any]) -> str:
-    """A task in one line: its id and, where it has one, its threshold with the preset's name."""
+    """A task in one line: its id, and its threshold with the preset's name or its arguments."""
     line = str(task.get("id"))
     if task.get("threshold") is not None:
-        line += f" ({task['preset']}: {task['quantity']} > {task['threshold']:g})"
-    return line
+        return line + f" ({task['preset']}: {task['quantity']} > {task['threshold']:g})"
+    arguments = ", ".join(f"{name}={value}" for name, value in task.get("env_kwargs", {}).items())
+    return line + (f" ({arguments})" if arguments else "")
 
 
 def read_task(run: Path) -> dict[str, Any]:
