@@ -21,6 +21,13 @@ def unit(rng, rows, size):
     return x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
+def test_the_width_of_a_table_is_one_over_the_root_of_the_visits():
+    """φ one-hot: ω = min{√(ε/n), ρ}, and ρ where nobody was (Σ is exactly singular there)."""
+    visits = jnp.array([0.0, 1.0, 4.0, 1e6])
+    ours = jax.jit(width, static_argnums=(3, 4))(visits, jnp.eye(4), jnp.eye(4), 2.0, 1.0)
+    np.testing.assert_allclose(ours, [1.0, 1.0, 0.5**0.5, 2e-6**0.5], rtol=1e-4)
+
+
 @pytest.mark.parametrize(("samples", "epsilon"), [(0, 1.0), (3, 1.0), (40, 0.5), (3000, 4.0)])
 def test_the_width_is_attained_and_cannot_be_exceeded(samples, epsilon):
     """A feasible Δθ that attains ω (float64), and random feasible ones that stay below it."""

@@ -21,18 +21,19 @@ SOURCE = Path(__file__).parents[2] / "src"
 # The module before the colon is what Gymnasium imports; the script itself imports nothing of ours.
 BY_ID = """
 import json, gymnasium
-env = gymnasium.make("lpo.envs:lpo/SparseHopper-v0", preset="hard")
+env = gymnasium.make("MODULE:lpo/SparseHopper-v0", preset="hard")
 env.reset(seed=0)
 _, reward, *_ = env.step(env.action_space.sample())
 print(json.dumps([env.spec.id, env.spec.max_episode_steps, env.unwrapped.spec.kwargs, reward]))
 """
 
 
-def test_make_by_id_without_importing_lpo():
+@pytest.mark.parametrize("module", ["lpo", "lpo.envs"])
+def test_make_by_id_without_importing_lpo(module):
     path = os.pathsep.join([str(SOURCE), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path}
     result = subprocess.run(
-        [sys.executable, "-W", "error", "-c", BY_ID],
+        [sys.executable, "-W", "error", "-c", BY_ID.replace("MODULE", module)],
         env=environment,
         capture_output=True,
         text=True,

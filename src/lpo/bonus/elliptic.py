@@ -42,17 +42,20 @@ def width(eigenvalues: Array, basis: Array, phi: Array, epsilon: float, rho: flo
     weight = (phi @ basis) ** 2
     fit, ball = jnp.maximum(eigenvalues, 0.0) / epsilon, 1 / rho**2
 
+    def mixed(t):
+        """s Σ/ε + (1−s) I/ρ² in Σ's basis; 1 − s as σ(−t) stays above zero where Σ is zero."""
+        t = t[..., None]
+        return jax.nn.sigmoid(t) * fit + jax.nn.sigmoid(-t) * ball
+
     def narrow(_, bounds):
         low, high = bounds
         t = (low + high) / 2
-        s = jax.nn.sigmoid(t)[..., None]
-        slope = (weight * (ball - fit) / (s * fit + (1 - s) * ball) ** 2).sum(-1)
+        slope = (weight * (ball - fit) / mixed(t) ** 2).sum(-1)
         return jnp.where(slope < 0, t, low), jnp.where(slope < 0, high, t)
 
     start = jnp.full(weight.shape[:-1], -20.0), jnp.full(weight.shape[:-1], 20.0)
     low, high = jax.lax.fori_loop(0, BISECTIONS, narrow, start)
-    s = jax.nn.sigmoid((low + high) / 2)[..., None]
-    return jnp.sqrt((weight / (s * fit + (1 - s) * ball)).sum(-1))
+    return jnp.sqrt((weight / mixed((low + high) / 2)).sum(-1))
 
 
 def elliptic(
