@@ -1,7 +1,7 @@
 """A hook of mkdocs: figures and reports that lie beside their data in experiments/ join the site.
 
-Pages link to them as the repository does (``../experiments/…``); in the site that folder lies within
-the pages' own, so one step up is left out.
+Pages link to them as the repository does (``../experiments/…``); in the site that folder lies
+within the pages' own, so one step up is left out.
 """
 
 from __future__ import annotations

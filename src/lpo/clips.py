@@ -12,7 +12,7 @@ from lpo.render import play
 from lpo.report.main import Clips, slug
 from lpo.report.runs import RunData, Runs
 
-SECONDS, FPS, SIDE = 6.0, 20.0, 240
+SECONDS, FPS, SIDE = 5.0, 15.0, 240
 CLIP = "clip.webp"  # of a packed run, which has no checkpoint to play
 
 
@@ -44,11 +44,9 @@ def write_clip(run: RunData, path: Path) -> None:
         return
     which = "best" if (run.path / "checkpoints" / "best.json").exists() else "last"
     # environments say their frames per second; 1000 steps are long enough for all of them
-    frames, fps = play(run.path, 1000, 0, True, which)
-    every = max(1, round(fps / FPS))
-    frames = frames[: int(SECONDS * fps)][::every]
+    frames, fps = play(run.path, 1000, 0, True, which, SECONDS, FPS)
     step = max(1, min(frames[0].shape[:2]) // SIDE)
-    save_webp(path, [frame[::step, ::step] for frame in frames], every / fps)
+    save_webp(path, [frame[::step, ::step] for frame in frames], 1 / fps)
 
 
 def save_webp(path: Path, frames: list[np.ndarray], seconds: float) -> None:
@@ -56,5 +54,5 @@ def save_webp(path: Path, frames: list[np.ndarray], seconds: float) -> None:
 
     first, *rest = [Image.fromarray(np.ascontiguousarray(frame)) for frame in frames]
     first.save(
-        path, save_all=True, append_images=rest, duration=round(1000 * seconds), loop=0, quality=60
+        path, save_all=True, append_images=rest, duration=round(1000 * seconds), loop=0, quality=45
     )

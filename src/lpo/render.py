@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
 import warnings
 from collections.abc import Iterator
@@ -43,27 +44,35 @@ def render_run(
 
 
 def play(
-    path: Path, steps: int, seed: int, deterministic: bool, which: str
+    path: Path,
+    steps: int,
+    seed: int,
+    deterministic: bool,
+    which: str,
+    seconds: float = math.inf,
+    rate: float = math.inf,
 ) -> tuple[list[np.ndarray], float]:
-    """Frames of one episode, and frames per second."""
+    """Frames of one episode, and frames per second: no longer than ``seconds``, about ``rate``."""
     saved = config.from_dict(load_agent_checkpoint(path, which).record["config"], str(path))
     prepare_gl(saved.env)
     agent = Agent.load(path, which=which)
     c, policy, rng = agent.config, agent.run.trainer.policy(), np.random.default_rng(seed)
     env = make_single(c.env, **threshold_options(c), env_kwargs=config.env_kwargs(c))
+    fps = float(env.metadata.get("render_fps", 30))
+    every = max(1, round(fps / rate))  # drawing costs more than playing: what is not shown is not
     obs, _ = env.reset(seed=seed)
     frames = [frame(env)]
-    for _ in range(steps):
+    for step in range(1, int(min(steps, seconds * fps)) + 1):
         rows = np.asarray(obs, np.float32)[None]
         noise = policy.dist.draw(rng, (1, policy.dist.noise_size))
         action = policy.mode(rows) if deterministic else policy.sample(rows, noise)
         obs, _, terminated, truncated, _ = env.step(policy.dist.to_env(action)[0])
-        frames.append(frame(env))
+        if step % every == 0:
+            frames.append(frame(env))
         if terminated or truncated:
             break
-    fps = float(env.metadata.get("render_fps", 30))
     env.close()
-    return frames, fps
+    return frames, fps / every
 
 
 def prepare_gl(env_id: str) -> None:
