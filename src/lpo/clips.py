@@ -12,7 +12,7 @@ from lpo.render import play
 from lpo.report.main import Clips, slug
 from lpo.report.runs import RunData, Runs
 
-SECONDS, FPS, SIDE = 5.0, 15.0, 240
+SECONDS, FPS, SIDE = 5.0, 15.0, 160
 CLIP = "clip.webp"  # of a packed run, which has no checkpoint to play
 
 

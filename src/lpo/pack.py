@@ -20,7 +20,7 @@ from lpo.report.runs import RunData, Runs
 KEPT = (
     "env_steps", "eval/return", "eval/success", "rollout/return", "rollout/success",
     "rollout/reward_rate", "switch/count", "bonus/mean", "advantage/ext_rms", "advantage/int_rms",
-    "policy/log_std",
+    "policy/log_std", "policy/clip_fraction",
 )  # fmt: skip
 DIGITS = 7  # those of the float32 behind most of the numbers
 COPIED = ("config.json", "task.json", "visits.json")

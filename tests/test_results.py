@@ -1,0 +1,32 @@
+"""The numbers in docs/results.md are those of the committed runs."""
+
+from pathlib import Path
+
+import pytest
+
+from lpo.report.runs import Runs
+from lpo.report.tables import cell_rows
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize(("results", "runs"), [("figure1/results/half", 60)])
+def test_the_tables_of_the_page_are_the_reports(results, runs):
+    page = (ROOT / "docs" / "results.md").read_text()
+    found = Runs([ROOT / "experiments" / results])
+    assert len(found.runs) == runs and all(run.finished for run in found.runs)
+    for row in cell_rows(found):
+        task = row["task"].removeprefix("lpo/").split("-v0")[0]
+        line = (
+            f"| {task} | `{row['label']}` | {row['runs']} | {row['final_iqm']:.1f} "
+            f"| {row['low']:.1f} – {row['high']:.1f} | {row['best']:.1f} |"
+        )
+        assert line in page
+
+
+def test_pages_show_figures_that_are_there():
+    for page in (ROOT / "docs").rglob("*.md"):
+        for part in page.read_text().split("](")[1:]:
+            target = part.split(")")[0]
+            if "experiments/" in target and not target.startswith("http"):
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
