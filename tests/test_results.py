@@ -10,7 +10,9 @@ from lpo.report.tables import cell_rows
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize(("results", "runs"), [("figure1/results/half", 60)])
+@pytest.mark.parametrize(
+    ("results", "runs"), [("figure1/results/half", 60), ("figure2/results/steps10k", 90)]
+)
 def test_the_tables_of_the_page_are_the_reports(results, runs):
     page = (ROOT / "docs" / "results.md").read_text()
     found = Runs([ROOT / "experiments" / results])
