@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from lpo import cli, config
-from lpo.clips import make_clips
+from lpo.clips import beside_report, make_clips
 from lpo.config import Config
 from lpo.errors import LPOError
 from lpo.report.figures import colors
@@ -191,7 +191,7 @@ def test_every_label_has_a_colour_of_its_own():
 
 
 def test_clips_say_why_they_are_missing(sweep):
-    clips = make_clips(Runs([sweep]), sweep / "report")
+    clips = make_clips(Runs([sweep]), beside_report(sweep / "report"))
     assert clips.files == {} and "No clip of 2 cells" in clips.note
 
 
@@ -206,6 +206,12 @@ def test_packed_runs_make_the_same_report(sweep, tmp_path):
     assert lpo("report", tmp_path / "small", "--no-clips") == 0
     for table in (sweep / "report" / "data").iterdir():
         assert table.read_bytes() == (tmp_path / "small/report/data" / table.name).read_bytes()
+
+
+def test_runs_are_packed_where_nothing_can_be_played(sweep, tmp_path, capsys):
+    assert lpo("pack", sweep, "--out", tmp_path / "small") == 0
+    assert "No clip of 2 cells" in capsys.readouterr().out
+    assert len(list((tmp_path / "small").glob("*/metrics.jsonl"))) == len(Runs([sweep]).runs)
 
 
 def test_packing_keeps_rows_that_a_report_reads(tmp_path):
@@ -226,7 +232,7 @@ def test_packing_keeps_rows_that_a_report_reads(tmp_path):
 def test_a_packed_clip_is_shown_again(sweep):
     """The best run of a cell was packed with its clip: the report needs no policy to play."""
     (sweep / "lpo-s2" / "clip.webp").write_bytes(b"a clip")
-    clips = make_clips(Runs([sweep]), sweep / "report")
+    clips = make_clips(Runs([sweep]), beside_report(sweep / "report"))
     [path] = clips.files.values()
     assert path.read_bytes() == b"a clip" and "No clip of 1 cells" in clips.note
 

@@ -263,9 +263,9 @@ def report(arguments: list[str]) -> None:
     out = options.out or (options.runs[0] if len(options.runs) == 1 else Path(".")) / "report"
     clips = Clips({})
     if options.clips:
-        from lpo.clips import make_clips
+        from lpo.clips import beside_report, make_clips
 
-        clips = make_clips(runs, out)
+        clips = make_clips(runs, beside_report(out))
     title = options.title or options.runs[0].resolve().name
     command = shlex.join(["lpo", "report", *arguments])
     print(make_report(runs, out, title, command, options.reference, clips))
@@ -275,7 +275,8 @@ def pack(arguments: list[str]) -> None:
     options = parse(PackOptions, "pack", arguments)
     from lpo.pack import pack as pack_runs
 
-    print(f"{options.out}: {pack_runs(options.runs, options.out, options.clips)} runs")
+    number, note = pack_runs(options.runs, options.out, options.clips)
+    print(f"{options.out}: {number} runs" + (f"\n{note}" if note else ""))
 
 
 def list_all(arguments: list[str]) -> None:

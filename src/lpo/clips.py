@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -20,13 +21,18 @@ def best_of(cell: list[RunData]) -> RunData:
     return max(cell, key=lambda run: run.best)
 
 
-def make_clips(runs: Runs, out: Path) -> Clips:
+def beside_report(out: Path) -> Callable[[str, str, RunData], Path]:
+    """Where a report under ``out`` has its clips."""
+    return lambda task, label, best: out / "clips" / f"{slug(label, task)}.webp"
+
+
+def make_clips(runs: Runs, place: Callable[[str, str, RunData], Path]) -> Clips:
     """An animation for every cell that has checkpoints; the note says why one is missing."""
     files: dict[tuple[str, str], Path] = {}
     problems: list[str] = []
     for task, label, cell in runs.cells():
         best = best_of(cell)
-        path = out / "clips" / f"{slug(label, task)}.webp"
+        path = place(task, label, best)
         try:
             write_clip(best, path)
             files[task, label] = path

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lpo.checkpoint import write_atomically
-from lpo.clips import CLIP, best_of, write_clip
+from lpo.clips import CLIP, make_clips
 from lpo.errors import LPOError
 from lpo.report.runs import RunData, Runs
 
@@ -26,8 +26,9 @@ DIGITS = 7  # those of the float32 behind most of the numbers
 COPIED = ("config.json", "task.json", "visits.json")
 
 
-def pack(paths: Sequence[Path], out: Path, clips: bool) -> int:
-    """Write the runs of ``paths`` under ``out``; those that are there are written anew."""
+def pack(paths: Sequence[Path], out: Path, clips: bool) -> tuple[int, str]:
+    """Write the runs of ``paths`` under ``out``, anew where they are there; how many, and a note
+    where a clip is missing."""
     runs = Runs(paths)
     try:
         for run in runs.runs:
@@ -35,12 +36,12 @@ def pack(paths: Sequence[Path], out: Path, clips: bool) -> int:
         for plan in dict.fromkeys(run.path.parent / "sweep.json" for run in runs.runs):
             if plan.exists():
                 shutil.copyfile(plan, out / plan.name)
-        for _, _, cell in runs.cells() if clips else []:
-            best = best_of(cell)
-            write_clip(best, out / best.path.name / CLIP)
+        note = (
+            make_clips(runs, lambda _, __, best: out / best.path.name / CLIP).note if clips else ""
+        )
     except OSError as error:
         raise LPOError(f"Cannot write {out} ({error}); pass another --out.") from error
-    return len(runs.runs)
+    return len(runs.runs), note
 
 
 def pack_run(run: RunData, out: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -32,12 +33,31 @@ def usable_cores() -> Sequence[int | None]:
     return [None] * (os.cpu_count() or 1)
 
 
-def launch(root: Path, name: str, core: int | None, inherited: IO[bytes]) -> Job:
+@contextlib.contextmanager
+def shared_code(root: Path) -> Iterator[dict[str, str]]:
+    """What one run compiles, the others find: equal bits, sooner.
+
+    Compiled code is trusted when it is loaded, so a sweep believes its own alone and leaves none.
+    """
+    folder = root / ".compiled"
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        yield {
+            "JAX_COMPILATION_CACHE_DIR": str(folder),
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        }
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def launch(
+    root: Path, name: str, core: int | None, inherited: IO[bytes], code: dict[str, str]
+) -> Job:
     """From the main thread only: a run ends with the thread that started it."""
     with open(log_file(root, name), "ab") as log:
         process = subprocess.Popen(
             command(root, name, core),
-            env=environment(),
+            env=environment(**code),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -52,11 +72,11 @@ def run_local(
 ) -> bool:
     """Run ``names``, in order, on ``cores``; False when a signal stopped it."""
     waiting, free, jobs = list(names), list(cores), []
-    with stop_flag() as stopped, ended(jobs):
+    with shared_code(root) as code, stop_flag() as stopped, ended(jobs):
         while waiting or jobs:
             while waiting and free and not stopped:
                 name = waiting.pop(0)
-                jobs.append(launch(root, name, free.pop(0), lock))
+                jobs.append(launch(root, name, free.pop(0), lock, code))
                 board.begin(name)
             if stopped:
                 stop(jobs, board)

@@ -25,9 +25,9 @@ def command(root: Path, name: str, core: int | None) -> list[str]:
     return [sys.executable, "-m", "lpo.sweep.worker", str(root), name, str(os.getpid()), pinned]
 
 
-def environment() -> dict[str, str]:
+def environment(**more: str) -> dict[str, str]:
     """One thread of linear algebra, since a run has one core; what the user told JAX stays."""
-    return {**DEFAULTS, **os.environ, **ONE_THREAD}
+    return {**DEFAULTS, **more, **os.environ, **ONE_THREAD}
 
 
 def die_with(parent: int) -> None:
