@@ -24,6 +24,7 @@ STYLE: dict[Any, Any] = {
     "legend.frameon": False, "svg.hashsalt": "lpo", "lines.linewidth": 1.8,
 }  # fmt: skip
 SIZE = (4.8, 3.3)
+MANY, ACROSS = 8, 3  # curves that one panel can hold; small panels side by side
 
 
 def colors(labels: list[str]) -> dict[str, str]:
@@ -38,15 +39,20 @@ def colors(labels: list[str]) -> dict[str, str]:
 
 
 @contextmanager
-def panel(out: Path, name: str, height: float = SIZE[1], columns: int = 1) -> Iterator[Any]:
-    """Axes (an array, where there are columns) that are written as NAME.svg and NAME.png."""
+def panel(
+    out: Path, name: str, height: float = SIZE[1], columns: int = 1, rows: int = 1
+) -> Iterator[Any]:
+    """Axes (an array, where there are several) that are written as NAME.svg and NAME.png."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
     with plt.rc_context(STYLE):
-        figure, ax = plt.subplots(1, columns, figsize=(SIZE[0], height), layout="constrained")
+        figure, ax = plt.subplots(
+            rows, columns, figsize=(SIZE[0], height), layout="constrained",
+            sharex=rows > 1, sharey=rows > 1,
+        )  # fmt: skip
         try:
             yield ax
             with warnings.catch_warnings():
@@ -93,32 +99,55 @@ def aligned(runs: list[RunData], metric: str) -> tuple[np.ndarray, np.ndarray] |
 
 def learning(runs: Runs, task: str, out: Path, name: str) -> list[dict[str, Any]]:
     """IQM of the return over steps, and the numbers behind it."""
-    rows: list[dict[str, Any]] = []
-    color = colors(runs.labels)
+    curves: dict[str, tuple[np.ndarray, Estimate]] = {}
+    for label in runs.labels:
+        cell = runs.cell(task, label)
+        drawn = aligned(cell, cell[0].score_metric) if cell else None
+        if drawn is not None:
+            curves[label] = drawn[0], estimate_curve(drawn[1])
+    draw = one_by_one if len(curves) > MANY else together
+    draw(curves, colors(runs.labels), heading(task), out, name)
+    return [
+        {"task": task, "label": label, "env_steps": x, "iqm": v, "low": lo, "high": hi}
+        for label, (grid, e) in curves.items()
+        for x, v, lo, hi in zip(grid, *e, strict=True)
+    ]
+
+
+def together(curves: dict, color: dict[str, str], title: str, out: Path, name: str) -> None:
     with panel(out, name) as ax:
-        for label in runs.labels:
-            cell = runs.cell(task, label)
-            drawn = aligned(cell, cell[0].score_metric) if cell else None
-            if drawn is None:
-                continue
-            grid, e = drawn[0], estimate_curve(drawn[1])
+        for label, (grid, e) in curves.items():
             band(ax, grid, e, color[label], label)
-            points = zip(grid, *e, strict=True)
-            rows += [
-                {"task": task, "label": label, "env_steps": x, "iqm": v, "low": lo, "high": hi}
-                for x, v, lo, hi in points
-            ]
-        ax.set_title(heading(task))
+        ax.set_title(title)
         ax.set_ylabel("return")
         steps_axis(ax)
         legend(ax)
-    return rows
+
+
+def one_by_one(curves: dict, color: dict[str, str], title: str, out: Path, name: str) -> None:
+    """Too many for one panel: each in its own small one, the others grey behind it."""
+    rows = -(-len(curves) // ACROSS)
+    with panel(out, name, 0.9 + 1.05 * rows, ACROSS, rows) as axes:
+        for ax, (label, (grid, e)) in zip(axes.flat, curves.items(), strict=False):
+            for x, other in curves.values():
+                ax.plot(x, other.value, color="#ccc", lw=0.6)
+            band(ax, grid, e, color[label], label)
+            ax.set_title(label, fontsize=8 if len(label) < 20 else 6)
+            ax.tick_params(labelsize=7)
+        for ax in axes.flat[len(curves) :]:
+            ax.set_axis_off()
+        for ax in axes[-1]:
+            steps_axis(ax)
+            ax.set_xlabel("")
+        axes[0, 0].figure.suptitle(title, x=0.02, ha="left", fontsize=10.5, fontweight="bold")
+        axes[0, 0].figure.supxlabel("environment steps", fontsize=9)
+        axes[0, 0].figure.supylabel("return", fontsize=9)
 
 
 def over_time(
     runs: Runs, task: str, metric: str, ylabel: str, out: Path, name: str, log: bool = False
 ) -> bool:
-    """Mean over seeds of a metric, thin lines for the seeds; False where nobody logs it."""
+    """Mean over seeds of a metric, thin lines for a few rows' seeds; False where nobody logs it."""
     color, drawn = colors(runs.labels), False
     if not any(metric in row for run in runs.runs if run.task == task for row in run.rows):
         return False
@@ -129,7 +158,7 @@ def over_time(
             if values is None:
                 continue
             drawn = True
-            for line in values[1]:
+            for line in values[1] if len(runs.labels) <= MANY else []:
                 ax.plot(values[0], line, color=color[label], lw=0.6, alpha=0.35)
             ax.plot(values[0], values[1].mean(0), color=color[label], label=label)
         ax.set_title(heading(task))
