@@ -106,9 +106,10 @@ class Board:
         tracks = list(self.tracks.values())
         rate = sum(track.rate for track in tracks)
         failed = f", {n} failed" if (n := self.count("failed")) else ""
+        speed = f", {rate:,.0f} steps/s" if rate else ""  # unknown until a run has logged twice
         return (
-            f"{self.count('done')}/{len(tracks)} done, {self.count('running')} running{failed}, "
-            f"{rate:,.0f} steps/s, {clock(self.seconds_left(tracks))} left"
+            f"{self.count('done')}/{len(tracks)} done, {self.count('running')} running{failed}"
+            f"{speed}, {clock(self.seconds_left(tracks))} left"
         )
 
     def table(self) -> Table:
