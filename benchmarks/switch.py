@@ -17,6 +17,7 @@ os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 from lpo import config
+from lpo.envs.specs import LOCOMOTION
 from lpo.run import make_trainer
 
 
@@ -27,7 +28,7 @@ def measure(env: str, steps: int, num_features: int) -> None:
         steps=steps,
         num_features=num_features,
         eval_every=0,
-        threads=1,
+        threads=1 if env in LOCOMOTION else None,  # others have no such choice
     )
     trainer = make_trainer(c)
     trainer.iterate(steps)

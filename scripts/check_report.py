@@ -1,9 +1,10 @@
 """Compute a report's numbers again with rliable, from the runs' own files, and compare.
 
     pip install rliable 'pandas<3'
-    python scripts/check_report.py experiments/figure1/results/half
+    python scripts/check_report.py experiments/figure1/results/half [MORE …]
 
-Reads metrics.jsonl, task.json and sweep.json of the runs and report/data; uses nothing of lpo.
+Reads metrics.jsonl, task.json and sweep.json of the runs and, of the first folder, report/data; the
+report read the runs of all folders named. Uses nothing of lpo.
 Exits with 1 where a number differs by more than 1e-6. Needs as many seeds in every cell.
 """
 
@@ -11,6 +12,7 @@ import csv
 import json
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from rliable import library, metrics  # pyright: ignore[reportMissingImports]
@@ -23,20 +25,23 @@ def read_table(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def final_scores(root: Path) -> dict[tuple[str, str], np.ndarray]:
-    """Final return of every seed, by task id and label."""
+class Finals(NamedTuple):
+    scores: dict[tuple[str, str], np.ndarray]  # final return of every seed, by task id and label
+    scales: dict[str, float]  # by task id: the largest return, declared or else seen
+
+
+def read_runs(roots: list[Path]) -> Finals:
     found: dict[tuple[str, str], list[float]] = {}
-    for row in json.loads((root / "sweep.json").read_text())["runs"]:
-        lines = (root / row["name"] / "metrics.jsonl").read_text().splitlines()
-        task = json.loads((root / row["name"] / "task.json").read_text())
-        returns = [r["eval/return"] for r in map(json.loads, lines) if "eval/return" in r]
-        found.setdefault((task["id"], row["label"]), []).append(np.mean(returns[-LAST:]))
-    return {key: np.array(values) for key, values in found.items()}
-
-
-def largest_return(root: Path) -> float:
-    task = next(root.glob("*/task.json"))
-    return float(json.loads(task.read_text())["max_return"])
+    scales: dict[str, float] = {}
+    for root in roots:
+        for row in json.loads((root / "sweep.json").read_text())["runs"]:
+            lines = (root / row["name"] / "metrics.jsonl").read_text().splitlines()
+            task = json.loads((root / row["name"] / "task.json").read_text())
+            returns = [r["eval/return"] for r in map(json.loads, lines) if "eval/return" in r]
+            found.setdefault((task["id"], row["label"]), []).append(float(np.mean(returns[-LAST:])))
+            best = task.get("max_return") or max(abs(max(returns)), scales.get(task["id"], 0.0))
+            scales[task["id"]] = float(best)
+    return Finals({key: np.array(values) for key, values in found.items()}, scales)
 
 
 def estimates(scores, measure) -> list[float]:
@@ -48,13 +53,11 @@ def estimates(scores, measure) -> list[float]:
     return [float(values["x"][0]), *map(float, np.asarray(intervals["x"])[:, 0])]
 
 
-def differences(root: Path) -> dict[str, float]:
-    finals, data = final_scores(root), root / "report" / "data"
-    tasks = list(dict.fromkeys(task for task, _ in finals))
-    scale = largest_return(root)
+def differences(roots: list[Path]) -> dict[str, float]:
+    (finals, scales), data = read_runs(roots), roots[0] / "report" / "data"
 
     def matrix(label: str) -> np.ndarray:
-        return np.stack([finals[task, label] for task in tasks], axis=1) / scale
+        return np.stack([finals[task, label] / scale for task, scale in scales.items()], axis=1)
 
     worst = {"cells": 0.0, "scores": 0.0, "improvement": 0.0}
     for row in read_table(data / "cells.csv"):
@@ -75,11 +78,9 @@ def differences(root: Path) -> dict[str, float]:
 
 
 def main() -> None:
-    for root in map(Path, sys.argv[1:]):
-        worst = differences(root)
-        print(root, ", ".join(f"{name}: {value:.1e}" for name, value in worst.items()))
-        if max(worst.values()) > 1e-6:
-            sys.exit(1)
+    worst = differences([Path(argument) for argument in sys.argv[1:]])
+    print(", ".join(f"{name}: {value:.1e}" for name, value in worst.items()))
+    sys.exit(int(max(worst.values()) > 1e-6))
 
 
 if __name__ == "__main__":

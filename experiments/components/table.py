@@ -50,15 +50,19 @@ def interval(values: np.ndarray, draws: int = 10_000) -> tuple[float, float, flo
     return float(values.mean()), *np.quantile(means, [0.025, 0.975]).tolist()
 
 
+def number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
 def cell(values: list[float]) -> str:
     found = np.array([v for v in values if np.isfinite(v)])
     if len(found) == 0:
         return "never"
     missing = f", {len(values) - len(found)} never" if len(found) < len(values) else ""
     if np.ptp(found) == 0:
-        return f"{found[0]:.4g}{missing}"
-    mean, low, high = interval(found)
-    return f"{mean:.4g} [{low:.4g}, {high:.4g}]{missing}"
+        return f"{number(found[0])}{missing}"
+    mean, low, high = map(number, interval(found))
+    return f"{mean} [{low}, {high}]{missing}"
 
 
 def line(task: str, label: str, runs: list[RunData]) -> str:
