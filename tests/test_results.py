@@ -1,5 +1,6 @@
 """The numbers in docs/results.md are those of the committed runs."""
 
+import runpy
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,14 @@ def test_the_tables_of_the_page_are_the_reports(results, runs):
             f"| {row['low']:.1f} – {row['high']:.1f} | {row['best']:.1f} |"
         )
         assert line in page
+
+
+@pytest.mark.parametrize(("which", "rows"), [("tasks", 20), ("lock", 18)])
+def test_the_tables_of_the_components_are_those_of_their_script(which, rows):
+    page = (ROOT / "docs" / "results.md").read_text()
+    script = runpy.run_path(str(ROOT / "experiments" / "components" / "table.py"))
+    lines = script["table"](which).splitlines()
+    assert len(lines) == rows + 2 and "\n".join(lines) in page
 
 
 def test_pages_show_figures_that_are_there():

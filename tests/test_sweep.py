@@ -7,7 +7,9 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
+from gymnasium import make as make_env
 
 from lpo import cli, log, run
 from lpo.errors import LPOError
@@ -307,8 +309,9 @@ def test_a_stopped_sweep_checkpoints_its_runs(tmp_path):
     assert all(s.env_steps == r["env_steps"] for s, r in zip(states, rows, strict=True) if r)
 
 
-def test_the_grids_of_the_experiments_are_sound():
+def test_the_grids_of_the_experiments_are_sound(monkeypatch):
     folder = Path(__file__).parents[1] / "experiments"
+    monkeypatch.syspath_prepend(str(folder / "ablations"))  # an environment of its own
     grids = {path.stem: read_grid(path) for path in folder.rglob("*.toml")}
     assert {"half", "hard", "steps10k", "steps200k", "parts", "smoke"} <= set(grids)
     figure1 = grids["half"].items
@@ -321,3 +324,21 @@ def test_the_grids_of_the_experiments_are_sound():
     crossed = {f"{a}-{n}" for a in algos for n in ("norm", "raw")}
     assert labels == crossed | {f"{a}-{n}-reset" for a in algos[-2:] for n in ("norm", "raw")}
     assert len(grids["parts"].items) == 100
+
+
+def test_the_wrapped_cheetah_is_the_cheetah_seen_modulo_a_turn(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "experiments" / "ablations"))
+    ids = "wrapped:WrappedHalfCheetah-v0", "lpo/SparseHalfCheetah-v0"
+    envs = [make_env(name) for name in ids]
+    rng = np.random.default_rng(0)
+    seen = [[env.reset(seed=3)[0]] for env in envs]
+    for t in range(1000):  # long enough to turn over
+        action = (rng.uniform(-1, 1, 6) + np.sin(t / 3)).clip(-1, 1).astype(np.float32)
+        steps = [env.step(action) for env in envs]
+        assert steps[0][1:4] == steps[1][1:4]  # reward and both ends
+        for observations, step in zip(seen, steps, strict=True):
+            observations.append(step[0])
+    wrapped, plain = np.array(seen[0]), np.array(seen[1])
+    np.testing.assert_array_equal(np.delete(wrapped, 1, 1), np.delete(plain, 1, 1))
+    assert np.abs(wrapped[:, 1]).max() <= np.pi < np.abs(plain[:, 1]).max()
+    np.testing.assert_allclose(np.exp(1j * wrapped[:, 1]), np.exp(1j * plain[:, 1]), atol=1e-9)

@@ -1,4 +1,4 @@
-"""Packed runs as the tables of this folder's README.
+"""Packed runs as the tables of docs/results.md.
 
     python experiments/components/table.py tasks      # lpo-s against lpo, eniac and ppo
     python experiments/components/table.py lock       # every row on the bidirectional lock
@@ -68,8 +68,8 @@ def cell(values: list[float]) -> str:
 def line(task: str, label: str, runs: list[RunData]) -> str:
     passed = [run.passed for run in runs if run.passed is not None]
     cells = (
-        task.removeprefix("lpo/"),
-        label,
+        task.removeprefix("lpo/").replace("-v0", "").split(" (half")[0],
+        f"`{label}`",
         str(len(runs)),
         cell([run.final for run in runs]),
         f"{sum(passed)}/{len(passed)}" if passed else "–",

@@ -1,0 +1,60 @@
+"""Does a trained cheetah run, or does it tumble? Somersaults of the last policy of every run.
+
+    python experiments/figure1/posture.py runs/figure1-half runs/components-locomotion
+
+Needs the runs with their checkpoints. Plays five episodes of each HalfCheetah policy, without noise,
+and writes results/posture.csv: mean return, whole turns of the body in an episode, and mean forward
+speed.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import sys
+from pathlib import Path
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import gymnasium
+import numpy as np
+
+import lpo  # noqa: F401  # registers the environments
+from lpo.agent import Agent
+
+BODY, EPISODES = "HalfCheetah", 5
+PITCH = 2  # of MuJoCo's positions: the body's angle, which is never wrapped
+OUT = Path(__file__).parent / "results" / "posture.csv"
+
+
+def episode(agent: Agent, env: gymnasium.Env, seed: int) -> tuple[float, float, float]:
+    """Return, whole turns and mean speed."""
+    data = env.unwrapped.data  # pyright: ignore[reportAttributeAccessIssue]
+    observation, _ = env.reset(seed=seed)
+    total, over, angles, speeds = 0.0, False, [], []
+    while not over:
+        action, _ = agent.predict(observation, deterministic=True)
+        observation, reward, terminated, truncated, _ = env.step(action)
+        angles.append(data.qpos[PITCH])
+        speeds.append(data.qvel[0])
+        total, over = total + float(reward), terminated or truncated
+    return total, float(np.abs(angles).max() / (2 * np.pi)), float(np.mean(speeds))
+
+
+def main() -> None:
+    paths = sorted(p for root in sys.argv[1:] for p in Path(root).glob(f"*{BODY}*-s*/"))
+    with open(OUT, "w", newline="") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(("run", "return", "turns", "speed"))
+        for path in paths:
+            agent = Agent.load(path, which="last")
+            env = gymnasium.make(json.loads((path / "config.json").read_text())["env"])
+            played = [episode(agent, env, 10_000 + seed) for seed in range(EPISODES)]
+            row = [f"{value:.4g}" for value in np.mean(played, axis=0)]
+            table.writerow((path.name, *row))
+            print(path.name, *row, flush=True)
+
+
+if __name__ == "__main__":
+    main()
