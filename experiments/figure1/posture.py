@@ -1,10 +1,11 @@
 """Does a trained cheetah run, or does it tumble? Somersaults of the last policy of every run.
 
     python experiments/figure1/posture.py runs/figure1-half runs/components-locomotion
+    python experiments/figure1/posture.py      # the figure alone, from results/posture.csv
 
-Needs the runs with their checkpoints. Plays five episodes of each HalfCheetah policy, without noise,
+Needs the runs with their checkpoints. Plays five episodes of each HalfCheetah policy without noise
 and writes results/posture.csv: mean return, whole turns of the body in an episode, and mean forward
-speed.
+speed. results/posture.svg shows the first two.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import numpy as np
 
 import lpo  # noqa: F401  # registers the environments
 from lpo.agent import Agent
+from lpo.report.figures import colors, legend, panel
 
 BODY, EPISODES = "HalfCheetah", 5
 PITCH = 2  # of MuJoCo's positions: the body's angle, which is never wrapped
@@ -42,8 +44,7 @@ def episode(agent: Agent, env: gymnasium.Env, seed: int) -> tuple[float, float, 
     return total, float(np.abs(angles).max() / (2 * np.pi)), float(np.mean(speeds))
 
 
-def main() -> None:
-    paths = sorted(p for root in sys.argv[1:] for p in Path(root).glob(f"*{BODY}*-s*/"))
+def play(paths: list[Path]) -> None:
     with open(OUT, "w", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(("run", "return", "turns", "speed"))
@@ -54,6 +55,30 @@ def main() -> None:
             row = [f"{value:.4g}" for value in np.mean(played, axis=0)]
             table.writerow((path.name, *row))
             print(path.name, *row, flush=True)
+
+
+def draw() -> None:
+    with open(OUT, newline="") as file:
+        rows = list(csv.DictReader(file))
+    labels = [row["run"].split(f"-Sparse{BODY}")[0] for row in rows]
+    color = colors(list(dict.fromkeys(labels)))
+    with panel(OUT.parent, OUT.stem) as ax:
+        for label in dict.fromkeys(labels):
+            cell = [row for row, name in zip(rows, labels, strict=True) if name == label]
+            turns, returns = ([float(row[key]) for row in cell] for key in ("turns", "return"))
+            ax.scatter(turns, returns, color=color[label], label=label, s=36, alpha=0.85, lw=0)
+        ax.set_xscale("log")
+        ax.set_xlabel("whole turns of the body in an episode of 1,000 steps")
+        ax.set_ylabel("return")
+        ax.set_title("Run or tumble: one dot per trained cheetah")
+        legend(ax)
+
+
+def main() -> None:
+    paths = sorted(p for root in sys.argv[1:] for p in Path(root).glob(f"*{BODY}*-s*/"))
+    if paths:
+        play(paths)
+    draw()
 
 
 if __name__ == "__main__":
