@@ -2,6 +2,7 @@
 
     python experiments/components/table.py tasks      # lpo-s against lpo, eniac and ppo
     python experiments/components/table.py lock       # every row on the bidirectional lock
+    python experiments/components/table.py cost       # what the switch of lpo-s takes of a run
 
 Final return: mean of the last five evaluations, as in every report. First success: the first
 evaluation above 10 % of the largest return (5 % on DeepSea, whose lefts earn 1 %; 30 % on the lock,
@@ -13,6 +14,7 @@ Intervals are 95 % bootstraps of the mean over seeds.
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +35,7 @@ ROWS = {
     "tasks": ("lpo-s", "lpo", "eniac", "ppo"),
     "lock": ("pcpg", "eniac-original", "lpo-s", "lpo", "eniac", "ppo"),
 }
+PARTS = ("time/switch_s", "time/rollout_s", "time/learn_s")
 SUCCESS = {"lpo/DeepSea-v0": 0.05, "lpo/CombinationLock-v0": 0.3}
 
 
@@ -65,10 +68,14 @@ def cell(values: list[float]) -> str:
     return f"{mean} [{low}, {high}]{missing}"
 
 
+def short(task: str) -> str:
+    return task.removeprefix("lpo/").replace("-v0", "").split(" (half")[0]
+
+
 def line(task: str, label: str, runs: list[RunData]) -> str:
     passed = [run.passed for run in runs if run.passed is not None]
     cells = (
-        task.removeprefix("lpo/").replace("-v0", "").split(" (half")[0],
+        short(task),
         f"`{label}`",
         str(len(runs)),
         cell([run.final for run in runs]),
@@ -79,7 +86,13 @@ def line(task: str, label: str, runs: list[RunData]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def table(name: str) -> str:
+def finished(runs: Runs, task: str, algo: str) -> list[RunData]:
+    """Figure 2 calls its rows after their observations; the engine's default is normalised."""
+    found = runs.cell(task, algo) or runs.cell(task, f"{algo}-norm")
+    return [run for run in found if run.finished]
+
+
+def comparison(name: str) -> str:
     runs = Runs([path for path in SOURCES[name] if path.exists()])
     lines = [
         "| task | algorithm | seeds | final return | above half | policy switches "
@@ -88,17 +101,36 @@ def table(name: str) -> str:
     ]
     for task in runs.tasks:
         for algo in ROWS[name]:
-            # figure 2 calls its rows after their observations; the engine's default is normalised
-            found = runs.cell(task, algo) or runs.cell(task, f"{algo}-norm")
-            done = [run for run in found if run.finished]
+            done = finished(runs, task, algo)
             lines += [line(task, algo, done)] if done else []
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
+
+
+def cost() -> str:
+    """Seconds of the switch over those of collecting, switching and learning, in whole runs.
+
+    The first rollout is left out: it is compilation.
+    """
+    runs = Runs(SOURCES["tasks"])
+    lines = ["| task | steps | share of the switch, mean | largest |", "|---|---|---|---|"]
+    for task in runs.tasks:
+        cell = finished(runs, task, "lpo-s")
+        ends = [(run.timing[0], run.timing[-1]) for run in cell]
+        parts = np.array([[b[p] - a[p] for p in PARTS] for a, b in ends])
+        share = parts[:, 0] / parts.sum(1)
+        lines.append(
+            f"| {short(task)} | {cell[0].config.steps:,} | {share.mean():.1%} | {share.max():.1%} |"
+        )
+    return "\n".join(lines)
+
+
+TABLES = {"tasks": partial(comparison, "tasks"), "lock": partial(comparison, "lock"), "cost": cost}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Tables of the components' comparisons")
-    parser.add_argument("which", choices=SOURCES)
-    print(table(parser.parse_args().which))
+    parser.add_argument("which", choices=TABLES)
+    print(TABLES[parser.parse_args().which]())
 
 
 if __name__ == "__main__":

@@ -49,7 +49,8 @@ def pack_run(run: RunData, out: Path) -> None:
     for name in COPIED:
         if (run.path / name).exists():
             shutil.copyfile(run.path / name, out / name)
-    for name, rows in (("metrics.jsonl", thinned(run)), ("timing.jsonl", run.timing[-1:])):
+    timing = run.timing[:1] + run.timing[1:][-1:]  # with compilation alone, and in all
+    for name, rows in (("metrics.jsonl", thinned(run)), ("timing.jsonl", timing)):
         lines = (json.dumps(shortened(row)) + "\n" for row in rows)
         write_atomically(out / name, "".join(lines).encode())
 
