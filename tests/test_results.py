@@ -26,8 +26,8 @@ def test_the_tables_of_the_page_are_the_reports(results, runs):
     for row in cell_rows(found):
         task = row["task"].removeprefix("lpo/").split("-v0")[0]
         line = (
-            f"| {task} | `{row['label']}` | {row['runs']} | {row['final_iqm']:.1f} "
-            f"| {row['low']:.1f} – {row['high']:.1f} | {row['best']:.1f} |"
+            f"| {task} | `{row['label']}` | {row['runs']} | {row['final_iqm']:z.1f} "
+            f"| {row['low']:z.1f} – {row['high']:z.1f} | {row['best']:z.1f} |"
         )
         assert line in page
 

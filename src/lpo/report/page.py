@@ -71,9 +71,9 @@ def result_line(row: Row, color: str) -> str:
     half, met = row["share_above_half"], row["median_first_reward"]
     cells = (
         f"{row['runs']}{unfinished}",
-        f"{row['final_iqm']:.1f}",
-        f"{row['low']:.1f} – {row['high']:.1f}",
-        f"{row['best']:.1f}",
+        f"{row['final_iqm']:z.1f}",
+        f"{row['low']:z.1f} – {row['high']:z.1f}",
+        f"{row['best']:z.1f}",
         "–" if half is None else f"{half:.0%}",
         f"{met:,.0f}" if met is not None else f"{row['runs_with_reward']} of {row['runs']} saw one",
         f"{row['switches']:,.0f}",
