@@ -33,7 +33,7 @@ SOURCES = {
 }
 ROWS = {
     "tasks": ("lpo-s", "lpo", "eniac", "ppo"),
-    "lock": ("pcpg", "eniac-original", "lpo-s", "lpo", "eniac", "ppo"),
+    "lock": ("pcpg", "eniac-original", "lpo-s", "lpo", "eniac", "rnd", "ppo"),
 }
 PARTS = ("time/switch_s", "time/rollout_s", "time/learn_s")
 SUCCESS = {"lpo/DeepSea-v0": 0.05, "lpo/CombinationLock-v0": 0.3}
