@@ -17,6 +17,7 @@ from lpo.sweep.board import Board, clock
 from lpo.sweep.grid import Grid, Item, expand, read_grid
 from lpo.sweep.plan import clear, held, last_words, latest, standing, write_plan
 
+CACHE = ("JAX_COMPILATION_CACHE_DIR", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS")
 GRID = """
 name = "test"
 algos = ["ppo", "lpo"]
@@ -234,8 +235,10 @@ def test_workers_beyond_the_cores_are_refused(tmp_path, capsys):
 
 
 def start_sweep(grid: Path, root: Path, **env: str) -> subprocess.Popen:
+    """As a user starts it, whom no cache of the test suite serves."""
     command = [sys.executable, "-m", "lpo.cli", "sweep", str(grid), "--out", str(root)]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, env=os.environ | env)
+    plain = {k: v for k, v in os.environ.items() if k not in CACHE}
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, env=plain | env)
 
 
 def workers_of(root: Path) -> list[int]:
@@ -285,9 +288,11 @@ def test_a_killed_sweep_goes_on_to_the_same_bytes(tmp_path):
         process.send_signal(signal.SIGKILL)
         process.wait()
         wait_for(lambda: not workers_of(cut), 10)  # children die with their parent
+        assert list((cut / ".compiled").iterdir())  # what its runs have shared
         kills += 1
     assert kills >= 2
     assert start_sweep(grid, cut).wait(300) == 0
+    assert not (cut / ".compiled").exists()
     for name in names:
         for file in ("metrics.jsonl", "config.json", "checkpoints/000000024000.safetensors"):
             assert (cut / name / file).read_bytes() == (whole / name / file).read_bytes(), name

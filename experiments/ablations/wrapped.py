@@ -1,7 +1,7 @@
 """SparseHalfCheetah whose body angle is seen modulo a turn: `wrapped:WrappedHalfCheetah-v0`.
 
-MuJoCo's angle counts whole turns, so each somersault shows observations that were never seen before
-and a bonus for novelty pays for it. Reward and physics are those of the task, thresholds `half`.
+MuJoCo's angle counts whole turns: one more than ever before is new to a policy and to a bonus.
+Reward and physics are those of the task, threshold `half`.
 """
 
 from __future__ import annotations

@@ -4,16 +4,15 @@
     python experiments/figure1/posture.py      # the figure alone, from results/posture.csv
 
 Needs the runs with their checkpoints. Plays five episodes of each HalfCheetah policy without noise
-and writes results/posture.csv: mean return, whole turns of the body in an episode, and mean forward
-speed. results/posture.svg shows the first two.
+and writes results/posture.csv (--name: another): mean return, whole turns of the body in an
+episode, and mean forward speed. results/posture.svg shows the first two.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
-import json
 import os
-import sys
 from pathlib import Path
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -22,12 +21,13 @@ import gymnasium
 import numpy as np
 
 import lpo  # noqa: F401  # registers the environments
+from lpo import config
 from lpo.agent import Agent
 from lpo.report.figures import colors, legend, panel
 
 BODY, EPISODES = "HalfCheetah", 5
 PITCH = 2  # of MuJoCo's positions: the body's angle, which is never wrapped
-OUT = Path(__file__).parent / "results" / "posture.csv"
+RESULTS = Path(__file__).parent / "results"
 
 
 def episode(agent: Agent, env: gymnasium.Env, seed: int) -> tuple[float, float, float]:
@@ -44,25 +44,26 @@ def episode(agent: Agent, env: gymnasium.Env, seed: int) -> tuple[float, float, 
     return total, float(np.abs(angles).max() / (2 * np.pi)), float(np.mean(speeds))
 
 
-def play(paths: list[Path]) -> None:
-    with open(OUT, "w", newline="") as file:
+def play(paths: list[Path], out: Path) -> None:
+    with open(out, "w", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(("run", "return", "turns", "speed"))
         for path in paths:
             agent = Agent.load(path, which="last")
-            env = gymnasium.make(json.loads((path / "config.json").read_text())["env"])
+            c = config.read(path / "config.json")
+            env = gymnasium.make(c.env, **({"preset": c.threshold} if c.threshold else {}))
             played = [episode(agent, env, 10_000 + seed) for seed in range(EPISODES)]
             row = [f"{value:.4g}" for value in np.mean(played, axis=0)]
             table.writerow((path.name, *row))
             print(path.name, *row, flush=True)
 
 
-def draw() -> None:
-    with open(OUT, newline="") as file:
+def draw(source: Path) -> None:
+    with open(source, newline="") as file:
         rows = list(csv.DictReader(file))
-    labels = [row["run"].split(f"-Sparse{BODY}")[0] for row in rows]
+    labels = [row["run"].rpartition(BODY)[0].rpartition("-")[0] for row in rows]
     color = colors(list(dict.fromkeys(labels)))
-    with panel(OUT.parent, OUT.stem) as ax:
+    with panel(source.parent, source.stem) as ax:
         for label in dict.fromkeys(labels):
             cell = [row for row, name in zip(rows, labels, strict=True) if name == label]
             turns, returns = ([float(row[key]) for row in cell] for key in ("turns", "return"))
@@ -75,10 +76,15 @@ def draw() -> None:
 
 
 def main() -> None:
-    paths = sorted(p for root in sys.argv[1:] for p in Path(root).glob(f"*{BODY}*-s*/"))
+    parser = argparse.ArgumentParser(description="Somersaults of trained cheetahs")
+    parser.add_argument("roots", nargs="*", type=Path)
+    parser.add_argument("--name", default="posture")
+    options = parser.parse_args()
+    out = RESULTS / f"{options.name}.csv"
+    paths = [p for root in options.roots for p in sorted(root.glob(f"*{BODY}-*-s*/"))]
     if paths:
-        play(paths)
-    draw()
+        play(paths, out)
+    draw(out)
 
 
 if __name__ == "__main__":

@@ -136,9 +136,10 @@ def one_by_one(curves: dict, color: dict[str, str], title: str, out: Path, name:
             ax.tick_params(labelsize=7)
         for ax in axes.flat[len(curves) :]:
             ax.set_axis_off()
-        for ax in axes[-1]:
+        for ax in axes.flat[len(curves) - ACROSS : len(curves)]:  # the last of each column
             steps_axis(ax)
             ax.set_xlabel("")
+            ax.tick_params(labelbottom=True)
         axes[0, 0].figure.suptitle(title, x=0.02, ha="left", fontsize=10.5, fontweight="bold")
         axes[0, 0].figure.supxlabel("environment steps", fontsize=9)
         axes[0, 0].figure.supylabel("return", fontsize=9)

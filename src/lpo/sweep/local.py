@@ -37,7 +37,8 @@ def usable_cores() -> Sequence[int | None]:
 def shared_code(root: Path) -> Iterator[dict[str, str]]:
     """What one run compiles, the others find: equal bits, sooner.
 
-    Compiled code is trusted when it is loaded, so a sweep believes its own alone and leaves none.
+    Compiled code is trusted when it is loaded, so a sweep reads what its own runs wrote and leaves
+    nothing behind. Where the user has named a cache, that one is used.
     """
     folder = root / ".compiled"
     shutil.rmtree(folder, ignore_errors=True)
