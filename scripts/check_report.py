@@ -1,13 +1,14 @@
 """Compute a report's numbers again with rliable, from the runs' own files, and compare.
 
     pip install rliable 'pandas<3'
-    python scripts/check_report.py experiments/figure1/results/half [MORE …]
+    python scripts/check_report.py experiments/figure1/results/half [MORE …] [--report DIR]
 
-Reads metrics.jsonl, task.json and sweep.json of the runs and, of the first folder, report/data; the
-report read the runs of all folders named. Uses nothing of lpo.
+Reads metrics.jsonl, task.json and sweep.json of the runs, and the data of their report (that of the
+first folder, by default). Uses nothing of lpo.
 Exits with 1 where a number differs by more than 1e-6. Needs as many seeds in every cell.
 """
 
+import argparse
 import csv
 import json
 import sys
@@ -26,8 +27,13 @@ def read_table(path: Path) -> list[dict[str, str]]:
 
 
 class Finals(NamedTuple):
-    scores: dict[tuple[str, str], np.ndarray]  # final return of every seed, by task id and label
-    scales: dict[str, float]  # by task id: the largest return, declared or else seen
+    scores: dict[tuple[str, str], np.ndarray]  # final return of every seed, by task and label
+    scales: dict[str, float]  # by task: the largest return, declared or else seen
+
+
+def name_of(task: dict) -> str:
+    options = ", ".join(f"{key}={value}" for key, value in task.get("env_kwargs", {}).items())
+    return f"{task['id']} ({options})" if options else task["id"]
 
 
 def read_runs(roots: list[Path]) -> Finals:
@@ -38,9 +44,10 @@ def read_runs(roots: list[Path]) -> Finals:
             lines = (root / row["name"] / "metrics.jsonl").read_text().splitlines()
             task = json.loads((root / row["name"] / "task.json").read_text())
             returns = [r["eval/return"] for r in map(json.loads, lines) if "eval/return" in r]
-            found.setdefault((task["id"], row["label"]), []).append(float(np.mean(returns[-LAST:])))
-            best = task.get("max_return") or max(abs(max(returns)), scales.get(task["id"], 0.0))
-            scales[task["id"]] = float(best)
+            name = name_of(task)
+            found.setdefault((name, row["label"]), []).append(float(np.mean(returns[-LAST:])))
+            best = task.get("max_return") or max(abs(max(returns)), scales.get(name, 0.0))
+            scales[name] = float(best)
     return Finals({key: np.array(values) for key, values in found.items()}, scales)
 
 
@@ -53,8 +60,8 @@ def estimates(scores, measure) -> list[float]:
     return [float(values["x"][0]), *map(float, np.asarray(intervals["x"])[:, 0])]
 
 
-def differences(roots: list[Path]) -> dict[str, float]:
-    (finals, scales), data = read_runs(roots), roots[0] / "report" / "data"
+def differences(roots: list[Path], data: Path) -> dict[str, float]:
+    finals, scales = read_runs(roots)
 
     def matrix(label: str) -> np.ndarray:
         return np.stack([finals[task, label] / scale for task, scale in scales.items()], axis=1)
@@ -62,7 +69,8 @@ def differences(roots: list[Path]) -> dict[str, float]:
     worst = {"cells": 0.0, "scores": 0.0, "improvement": 0.0}
     for row in read_table(data / "cells.csv"):
         ours = [float(row[key]) for key in ("final_iqm", "low", "high")]
-        runs = finals[row["task"].split(" ")[0], row["label"]]
+        task = row["task"] if row["task"] in scales else row["task"].split(" ")[0]
+        runs = finals[task, row["label"]]
         theirs = estimates(runs[:, None], metrics.aggregate_iqm)
         worst["cells"] = np.maximum(worst["cells"], np.abs(np.subtract(ours, theirs)).max())
     for row in read_table(data / "scores.csv"):
@@ -79,7 +87,11 @@ def differences(roots: list[Path]) -> dict[str, float]:
 
 
 def main() -> None:
-    worst = differences([Path(argument) for argument in sys.argv[1:]])
+    parser = argparse.ArgumentParser(description="A report's numbers, computed again")
+    parser.add_argument("roots", nargs="+", type=Path)
+    parser.add_argument("--report", type=Path)
+    options = parser.parse_args()
+    worst = differences(options.roots, (options.report or options.roots[0] / "report") / "data")
     print(", ".join(f"{name}: {value:.1e}" for name, value in worst.items()))
     sys.exit(int(not np.max(list(worst.values())) <= 1e-6))  # nor is nan an agreement
 

@@ -32,7 +32,7 @@ def test_the_tables_of_the_page_are_the_reports(results, runs):
         assert line in page
 
 
-@pytest.mark.parametrize(("which", "rows"), [("tasks", 20), ("cost", 5)])
+@pytest.mark.parametrize(("which", "rows"), [("tasks", 20), ("cost", 5), ("lock", 21)])
 def test_the_tables_of_the_components_are_those_of_their_script(which, rows):
     page = (ROOT / "docs" / "results.md").read_text()
     script = runpy.run_path(str(ROOT / "experiments" / "components" / "table.py"))
