@@ -30,6 +30,6 @@ def make(render_mode: str | None = None) -> gymnasium.Env:
 
 gymnasium.register(
     "WrappedHalfCheetah-v0",
-    entry_point=make,
+    entry_point=f"{__name__}:make",
     max_episode_steps=LOCOMOTION[TASK].horizon,
 )

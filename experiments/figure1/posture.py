@@ -14,6 +14,7 @@ import argparse
 import csv
 import os
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
@@ -51,7 +52,8 @@ def play(paths: list[Path], out: Path) -> None:
         for path in paths:
             agent = Agent.load(path, which="last")
             c = config.read(path / "config.json")
-            env = gymnasium.make(c.env, **({"preset": c.threshold} if c.threshold else {}))
+            options: dict[str, Any] = {"preset": c.threshold} if c.threshold else {}
+            env = gymnasium.make(c.env, **options)
             played = [episode(agent, env, 10_000 + seed) for seed in range(EPISODES)]
             row = [f"{value:.4g}" for value in np.mean(played, axis=0)]
             table.writerow((path.name, *row))
