@@ -120,6 +120,26 @@ def test_the_numbers_of_a_report(sweep):
     assert len(read(data / "runs.csv")) == 6
 
 
+def test_a_report_has_tables_to_paste_and_says_what_drove_the_policy(sweep):
+    for seed, ext in enumerate((1.0, 2.0, 4.0)):
+        path = sweep / f"lpo-s{seed}" / "metrics.jsonl"
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        for i, row in enumerate(rows):
+            early = i < len(rows) // 2  # counts for nothing
+            row |= {"advantage/ext_rms": 99.0 if early else ext, "advantage/int_rms": 0.5}
+            row |= {"policy/log_std": -1.0 - seed}
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert lpo("report", sweep, "--no-clips") == 0
+    data = sweep / "report" / "data"
+    task, first, *_ = (data / "cells.md").read_text().splitlines()[2].strip("| ").split(" | ")
+    assert (task, first) == ("SparseHopper (half)", "`lpo`")
+    assert "| 3 of 3 | 2,000 |" in (data / "cells.md").read_text()
+    lpo_line, ppo_line = (data / "streams.md").read_text().splitlines()[2:]
+    assert lpo_line.endswith("| 2 (1, 4) | 0.25 (0.12, 0.5) | -2 (-3, -1) | – |")
+    assert ppo_line.endswith("| – | – | – | – |")
+    assert "2 (1, 4)" in (sweep / "report" / "index.html").read_text()
+
+
 def test_an_unfinished_run_is_counted_as_such(sweep):
     c = json.loads((sweep / "lpo-s0" / "config.json").read_text()) | {"steps": 9000}
     for seed in range(3):

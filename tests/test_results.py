@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lpo.report.runs import Runs
-from lpo.report.tables import cell_rows
+from lpo.report.tables import cell_rows, stream_rows, write_markdown
 
 ROOT = Path(__file__).parents[1]
 
@@ -19,17 +19,15 @@ ROOT = Path(__file__).parents[1]
         ("figure2/results/steps200k", 90),
     ],
 )
-def test_the_tables_of_the_page_are_the_reports(results, runs):
+def test_the_tables_of_the_page_are_those_of_the_runs(results, runs, tmp_path):
     page = (ROOT / "docs" / "results.md").read_text()
     found = Runs([ROOT / "experiments" / results])
     assert len(found.runs) == runs and all(run.finished for run in found.runs)
-    for row in cell_rows(found):
-        task = row["task"].removeprefix("lpo/").split("-v0")[0]
-        line = (
-            f"| {task} | `{row['label']}` | {row['runs']} | {row['final_iqm']:z.1f} "
-            f"| {row['low']:z.1f} – {row['high']:z.1f} | {row['best']:z.1f} |"
-        )
-        assert line in page
+    write_markdown(cell_rows(found), stream_rows(found), tmp_path)
+    assert (tmp_path / "cells.md").read_text() in page
+    for name in ("cells.md", "streams.md"):
+        kept = ROOT / "experiments" / results / "report" / "data" / name
+        assert kept.read_text() == (tmp_path / name).read_text()
 
 
 @pytest.mark.parametrize(("which", "rows"), [("tasks", 20), ("cost", 5), ("lock", 21)])

@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from lpo.report.runs import RunData, Runs
+from lpo.report.tables import short_task
 
 HERE = Path(__file__).parent
 SOURCES = {
@@ -68,14 +69,10 @@ def cell(values: list[float]) -> str:
     return f"{mean} [{low}, {high}]{missing}"
 
 
-def short(task: str) -> str:
-    return task.removeprefix("lpo/").replace("-v0", "").split(" (half")[0]
-
-
 def line(task: str, label: str, runs: list[RunData]) -> str:
     passed = [run.passed for run in runs if run.passed is not None]
     cells = (
-        short(task),
+        short_task(task),
         f"`{label}`",
         str(len(runs)),
         cell([run.final for run in runs]),
@@ -119,7 +116,8 @@ def cost() -> str:
         parts = np.array([[b[p] - a[p] for p in PARTS] for a, b in ends])
         share = parts[:, 0] / parts.sum(1)
         lines.append(
-            f"| {short(task)} | {cell[0].config.steps:,} | {share.mean():.1%} | {share.max():.1%} |"
+            f"| {short_task(task)} | {cell[0].config.steps:,} "
+            f"| {share.mean():.1%} | {share.max():.1%} |"
         )
     return "\n".join(lines)
 

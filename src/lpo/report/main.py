@@ -15,6 +15,12 @@ WAYS = (
     "stratified bootstrap samples, to where the shortest run of a cell ends."
 )
 
+STREAMS = (
+    "Sizes (root mean square) of the two advantages, noise of the policy and share of clipped "
+    "updates: median over seeds (lowest, highest) of each run's mean over the second half of its "
+    "steps."
+)
+
 
 class Clips(NamedTuple):
     """Clips of the best policies, and why there are none where there are none."""
@@ -40,6 +46,7 @@ def make_report(
             folder.mkdir(parents=True, exist_ok=True)
         sections, numbers = contents(runs, drawings, chosen, clips)
         tables.write_tables(numbers, data)
+        tables.write_markdown(numbers["cells"], numbers["streams"], data)
         lead = (
             f"{len(runs.runs)} runs: {', '.join(runs.labels)} on {len(runs.tasks)} "
             f"task{'s' if len(runs.tasks) > 1 else ''}."
@@ -77,10 +84,12 @@ def contents(
         page.section("Learning curves", ways, page.grid(drawn)),
     ]
     numbers = {"cells": cells, "runs": tables.run_rows(runs), "curves": curves}
+    numbers["streams"] = tables.stream_rows(runs)
     across, more = compare(runs, out, reference)
     sections += [
         *across,
         *process(runs, out),
+        page.section("What drove the policy", STREAMS, page.table(numbers["streams"])),
         visits(runs, out),
         clip_section(clips),
         options(runs),

@@ -9,7 +9,7 @@ from typing import Any
 
 from lpo.report.figures import colors
 from lpo.report.runs import LAST, Runs
-from lpo.report.tables import Row
+from lpo.report.tables import CELL_HEAD, Row, cell_text
 
 TYPES = {".svg": "image/svg+xml", ".png": "image/png", ".gif": "image/gif", ".webp": "image/webp"}
 
@@ -53,10 +53,7 @@ def show(value: Any) -> str:
 
 def results(runs: Runs, rows: list[Row]) -> str:
     """The table at the top: a block per task, a line per label."""
-    head = (
-        "", "seeds", "final return, IQM", "95 % interval", "best", "seeds above half",
-        "first reward (median)", "switches", "steps/s",
-    )  # fmt: skip
+    head = ("", *CELL_HEAD, "steps/s")
     color, body = colors(runs.labels), []
     for task in runs.tasks:
         body.append(f'<tr class="task"><td colspan="{len(head)}">{escape(task)}</td></tr>')
@@ -67,19 +64,9 @@ def results(runs: Runs, rows: list[Row]) -> str:
 
 
 def result_line(row: Row, color: str) -> str:
-    unfinished = f" ({row['unfinished']} unfinished)" if row["unfinished"] else ""
-    half, met = row["share_above_half"], row["median_first_reward"]
-    cells = (
-        f"{row['runs']}{unfinished}",
-        f"{row['final_iqm']:z.1f}",
-        f"{row['low']:z.1f} – {row['high']:z.1f}",
-        f"{row['best']:z.1f}",
-        "–" if half is None else f"{half:.0%}",
-        f"{met:,.0f}" if met is not None else f"{row['runs_with_reward']} of {row['runs']} saw one",
-        f"{row['switches']:,.0f}",
-        "–" if row["env_steps_per_s"] is None else f"{row['env_steps_per_s']:,.0f}",
-    )
+    speed = "–" if row["env_steps_per_s"] is None else f"{row['env_steps_per_s']:,.0f}"
     key = f'<span class="key" style="background:{color}"></span>'
+    cells = (*cell_text(row), speed)
     numbers = "".join(f'<td class="number">{escape(cell)}</td>' for cell in cells)
     return f"<tr><td>{key}{escape(row['label'])}</td>{numbers}</tr>"
 

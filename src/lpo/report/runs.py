@@ -57,6 +57,12 @@ class RunData:
     def best(self) -> float:
         return float(self.curve(self.score_metric)[1].max())
 
+    def late(self, metric: str) -> float | None:
+        """Mean over the second half of the run's steps; None where it was never logged."""
+        steps, values = self.curve(metric)
+        half = values[steps > self.env_steps / 2]
+        return float(half.mean()) if len(half) else None
+
     @property
     def max_return(self) -> float | None:
         return self.description.get("max_return")

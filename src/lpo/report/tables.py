@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import dataclasses
 import importlib.util
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,73 @@ def cell_row(task: str, label: str, cell: list[RunData]) -> Row:
     }
 
 
+CELL_HEAD = (
+    "seeds", "final return, IQM", "95 % interval", "best", "above half", "first reward (median)",
+    "switches",
+)  # fmt: skip
+
+
+def cell_text(row: Row) -> tuple[str, ...]:
+    """A row of ``cell_rows`` in words, in the order of ``CELL_HEAD``."""
+    unfinished = f" ({row['unfinished']} unfinished)" if row["unfinished"] else ""
+    half, met, runs = row["share_above_half"], row["median_first_reward"], row["runs"]
+    return (
+        f"{runs}{unfinished}",
+        f"{row['final_iqm']:z.1f}",
+        f"{row['low']:z.1f} – {row['high']:z.1f}",
+        f"{row['best']:z.1f}",
+        "–" if half is None else f"{round(half * runs)} of {runs}",
+        f"{met:,.0f}" if met is not None else f"{row['runs_with_reward']} of {runs} saw one",
+        f"{row['switches']:,.0f}",
+    )
+
+
+def stream_rows(runs: Runs) -> list[Row]:
+    """What drove the policy of each cell: sizes of both advantages, noise, clipping.
+
+    Median over seeds (lowest, highest) of each run's mean over the second half of its steps.
+    """
+    return [
+        {"task": task, "label": label, **{name: spread(f, cell) for name, f in STREAMS.items()}}
+        for task, label, cell in runs.cells()
+    ]
+
+
+def share_of_bonus(run: RunData) -> float | None:
+    """Size of Â_int over that of Â_ext; None without a bonus, or where no reward was met."""
+    ext, bonus = run.late("advantage/ext_rms"), run.late("advantage/int_rms")
+    return bonus / ext if ext and bonus is not None else None
+
+
+STREAMS: dict[str, Callable[[RunData], float | None]] = {
+    "size of Â_ext": lambda run: run.late("advantage/ext_rms"),
+    "Â_int over Â_ext": share_of_bonus,
+    "log σ": lambda run: run.late("policy/log_std"),
+    "clipped share": lambda run: run.late("policy/clip_fraction"),
+}
+
+
+def spread(f: Callable[[RunData], float | None], cell: list[RunData]) -> str | None:
+    values = [value for value in map(f, cell) if value is not None]
+    if not values:
+        return None
+    return f"{np.median(values):.2g} ({min(values):.2g}, {max(values):.2g})"
+
+
+def short_task(task: str) -> str:
+    """SparseHopper (half), DeepSea (size=20): without namespace, version and threshold."""
+    return re.sub(r"-v\d+|: [^)]*", "", task.removeprefix("lpo/"))
+
+
+def markdown(rows: list[Row]) -> str:
+    """A table for a README, with the keys of the first row as its head."""
+    lines = [list(rows[0]), ["---"] * len(rows[0])]
+    for row in rows:
+        plain = row | {"task": short_task(row["task"]), "label": f"`{row['label']}`"}
+        lines.append(["–" if value is None else str(value) for value in plain.values()])
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
 def first_reward_median(met: list[int | None]) -> float | None:
     """Median steps to a first reward, None where half of the runs or more saw none."""
     value = float(np.median([np.inf if m is None else m for m in met]))
@@ -68,6 +137,8 @@ def run_rows(runs: Runs) -> list[Row]:
             "above_half": run.passed,
             "first_reward": run.first_reward,
             "switches": run.switches,
+            "late_log_std": run.late("policy/log_std"),
+            "late_clip_fraction": run.late("policy/clip_fraction"),
             **{f"{part}_s": seconds for part, seconds in run.seconds.items()},
         }
         for run in runs.runs
@@ -130,6 +201,17 @@ def task_rows(runs: Runs) -> list[Row]:
             }
         )
     return rows
+
+
+def write_markdown(cells: list[Row], streams: list[Row], folder: Path) -> None:
+    """Results and streams as tables to paste."""
+    texts = [
+        {"task": row["task"], "label": row["label"]}
+        | dict(zip(CELL_HEAD, cell_text(row), strict=True))
+        for row in cells
+    ]
+    (folder / "cells.md").write_text(markdown(texts), encoding="utf-8")
+    (folder / "streams.md").write_text(markdown(streams), encoding="utf-8")
 
 
 def write_tables(tables: dict[str, list[Row]], folder: Path) -> list[Path]:
