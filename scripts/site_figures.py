@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 SHOWN = {".png", ".svg", ".html", ".webp"}
+PAGES = {"README.md"}
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -17,7 +18,7 @@ def on_files(files: Any, config: Any) -> Any:
 
     root = Path(config.config_file_path).parent
     for path in sorted(root.glob("experiments/**/*")):
-        if path.suffix in SHOWN:
+        if path.suffix in SHOWN or path.name in PAGES:
             name = path.relative_to(root).as_posix()
             files.append(File(name, str(root), config.site_dir, config.use_directory_urls))
     return files

@@ -33,7 +33,7 @@ SOURCES = {
     "lock": tuple(HERE / f"results/lock{length}" for length in (5, 10, 15)),
 }
 ROWS = {
-    "tasks": ("lpo-s", "lpo", "eniac", "ppo"),
+    "tasks": ("lpo-s", "lpo", "eniac", "rnd", "ppo"),
     "lock": ("pcpg", "eniac-original", "lpo-s", "lpo", "eniac", "rnd", "ppo"),
 }
 PARTS = ("time/switch_s", "time/rollout_s", "time/learn_s")

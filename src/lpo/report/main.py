@@ -17,8 +17,8 @@ WAYS = (
 
 STREAMS = (
     "Sizes (root mean square) of the two advantages, noise of the policy and share of clipped "
-    "updates: median over seeds (lowest, highest) of each run's mean over the second half of its "
-    "steps."
+    "updates: median over seeds (lowest, highest) of each run's mean over the evaluated rollouts "
+    "of its second half."
 )
 
 

@@ -54,14 +54,22 @@ class RunData:
         return float(self.curve(self.score_metric)[1][-LAST:].mean())
 
     @property
+    def last(self) -> float:
+        """The last evaluation."""
+        return float(self.curve(self.score_metric)[1][-1])
+
+    @property
     def best(self) -> float:
         return float(self.curve(self.score_metric)[1].max())
 
     def late(self, metric: str) -> float | None:
-        """Mean over the second half of the run's steps; None where it was never logged."""
-        steps, values = self.curve(metric)
-        half = values[steps > self.env_steps / 2]
-        return float(half.mean()) if len(half) else None
+        """Mean over the evaluated rollouts of the run's second half; None where there is none.
+
+        Evaluated ones only, because these are what a packed run has kept.
+        """
+        rows = [row for row in self.rows if metric in row and self.score_metric in row]
+        half = [row[metric] for row in rows if row["env_steps"] > self.env_steps / 2]
+        return float(np.mean(half)) if half else None
 
     @property
     def max_return(self) -> float | None:

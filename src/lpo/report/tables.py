@@ -69,7 +69,8 @@ def cell_text(row: Row) -> tuple[str, ...]:
 def stream_rows(runs: Runs) -> list[Row]:
     """What drove the policy of each cell: sizes of both advantages, noise, clipping.
 
-    Median over seeds (lowest, highest) of each run's mean over the second half of its steps.
+    Median over seeds (lowest, highest) of each run's mean over the evaluated rollouts of its
+    second half.
     """
     return [
         {"task": task, "label": label, **{name: spread(f, cell) for name, f in STREAMS.items()}}
@@ -133,6 +134,7 @@ def run_rows(runs: Runs) -> list[Row]:
             "seed": run.config.seed,
             "env_steps": run.env_steps,
             "final": run.final,
+            "last": run.last,
             "best": run.best,
             "above_half": run.passed,
             "first_reward": run.first_reward,
