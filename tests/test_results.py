@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1]
     ("results", "runs"),
     [
         ("figure1/results/half", 60),
+        ("figure1/results/hard", 40),
         ("figure2/results/steps10k", 90),
         ("figure2/results/steps200k", 90),
     ],
@@ -30,7 +31,9 @@ def test_the_tables_of_the_page_are_those_of_the_runs(results, runs, tmp_path):
         assert kept.read_text() == (tmp_path / name).read_text()
 
 
-@pytest.mark.parametrize(("which", "rows"), [("tasks", 24), ("cost", 5), ("lock", 21)])
+@pytest.mark.parametrize(
+    ("which", "rows"), [("tasks", 24), ("cost", 5), ("lock", 21), ("cover", 7)]
+)
 def test_the_tables_of_the_components_are_those_of_their_script(which, rows):
     page = (ROOT / "docs" / "results.md").read_text()
     script = runpy.run_path(str(ROOT / "experiments" / "components" / "table.py"))

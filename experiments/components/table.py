@@ -2,6 +2,7 @@
 
     python experiments/components/table.py tasks      # lpo-s against lpo, eniac and ppo
     python experiments/components/table.py lock       # every row on the bidirectional lock
+    python experiments/components/table.py cover     # options of the two rows with a cover
     python experiments/components/table.py cost       # what the switch of lpo-s takes of a run
 
 Final return: mean of the last five evaluations, as in every report. First success: the first
@@ -31,10 +32,12 @@ SOURCES = {
         HERE / "results/deepsea",
     ),
     "lock": tuple(HERE / f"results/lock{length}" for length in (5, 10, 15)),
+    "cover": tuple(HERE / f"results/{name}" for name in ("rollin", "features", "width")),
 }
 ROWS = {
     "tasks": ("lpo-s", "lpo", "eniac", "rnd", "ppo"),
     "lock": ("pcpg", "eniac-original", "lpo-s", "lpo", "eniac", "rnd", "ppo"),
+    "cover": ("half", "all", "fourier-256", "fourier-512", "product", "one-pass", "ten-passes"),
 }
 PARTS = ("time/switch_s", "time/rollout_s", "time/learn_s")
 SUCCESS = {"lpo/DeepSea-v0": 0.05, "lpo/CombinationLock-v0": 0.3}
@@ -122,7 +125,7 @@ def cost() -> str:
     return "\n".join(lines)
 
 
-TABLES = {"tasks": partial(comparison, "tasks"), "lock": partial(comparison, "lock"), "cost": cost}
+TABLES = {name: partial(comparison, name) for name in SOURCES} | {"cost": cost}
 
 
 def main() -> None:
