@@ -41,6 +41,12 @@ def test_the_tables_of_the_components_are_those_of_their_script(which, rows):
     assert text.count("\n") == rows + 1 and text in page
 
 
+def test_the_jumps_of_the_bonus_are_those_of_their_script():
+    page = (ROOT / "docs" / "results.md").read_text()
+    script = runpy.run_path(str(ROOT / "experiments" / "figure1" / "steady.py"))
+    assert script["table"]() in page
+
+
 def test_pages_show_figures_that_are_there():
     for page in (ROOT / "docs").rglob("*.md"):
         for part in page.read_text().split("](")[1:]:
