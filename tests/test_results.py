@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[1]
     [
         ("figure1/results/half", 60),
         ("figure1/results/hard", 40),
+        ("ablations/results/parts", 100),
         ("figure2/results/steps10k", 90),
         ("figure2/results/steps200k", 90),
     ],
