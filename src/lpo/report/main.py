@@ -15,7 +15,7 @@ WAYS = (
     "stratified bootstrap samples, to where the shortest run of a cell ends."
 )
 
-STREAMS = (
+SIZES = (
     "Sizes (root mean square) of the two advantages, noise of the policy and share of clipped "
     "updates: median over seeds (lowest, highest) of each run's mean over the evaluated rollouts "
     "of its second half."
@@ -89,7 +89,7 @@ def contents(
     sections += [
         *across,
         *process(runs, out),
-        page.section("What drove the policy", STREAMS, page.table(numbers["streams"])),
+        page.section("What drove the policy", SIZES, page.table(numbers["streams"])),
         visits(runs, out),
         clip_section(clips),
         options(runs),

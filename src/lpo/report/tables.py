@@ -79,7 +79,7 @@ def stream_rows(runs: Runs) -> list[Row]:
 
 
 def share_of_bonus(run: RunData) -> float | None:
-    """Size of Â_int over that of Â_ext; None without a bonus, or where no reward was met."""
+    """Size of Â_int over that of Â_ext, huge where no reward was met; None without a bonus."""
     ext, bonus = run.late("advantage/ext_rms"), run.late("advantage/int_rms")
     return bonus / ext if ext and bonus is not None else None
 
@@ -93,6 +93,7 @@ STREAMS: dict[str, Callable[[RunData], float | None]] = {
 
 
 def spread(f: Callable[[RunData], float | None], cell: list[RunData]) -> str | None:
+    """Median (lowest, highest) over the seeds that have a value; None where none has."""
     values = [value for value in map(f, cell) if value is not None]
     if not values:
         return None
