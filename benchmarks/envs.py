@@ -17,14 +17,13 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import subprocess
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
+from checkout import commit
 from gymnasium.vector import AutoresetMode
 
 from lpo.envs import make_batch
@@ -141,15 +140,6 @@ def gymnasium_runner(env_id: str, actions: np.ndarray) -> Callable[[], float]:
         return time.perf_counter() - start
 
     return run
-
-
-def commit() -> str:
-    """The commit of the checkout this file lies in."""
-    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
 
 
 if __name__ == "__main__":

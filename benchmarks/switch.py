@@ -16,6 +16,8 @@ from itertools import pairwise
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
+from checkout import commit
+
 from lpo import config
 from lpo.envs.specs import LOCOMOTION
 from lpo.run import make_trainer
@@ -37,7 +39,8 @@ def measure(env: str, steps: int, num_features: int) -> None:
         trainer.iterate(steps)
         if trainer.env_steps >= steps * len(marks) / 4:
             marks.append((trainer.env_steps, dict(trainer.seconds)))
-    print(f"{env}, {num_features} features: part of the run, steps, switch share, switch µs/step")
+    print(f"commit {commit()}, {env}, {num_features} features")
+    print("part of the run, steps, switch share, switch µs/step")
     for (n0, s0), (n1, s1) in [*pairwise(marks), (marks[0], marks[-1])]:
         spent = {part: s1[part] - s0[part] for part in s1}
         share, cost = spent["switch"] / sum(spent.values()), spent["switch"] / (n1 - n0) * 1e6

@@ -23,6 +23,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
+from checkout import commit
 
 from lpo.theory import zoo
 from lpo.theory.algorithms import Options, lpo
@@ -164,13 +165,6 @@ def rlberry_lsvi(python: str, mdp: MDP) -> float:
             print(done.stderr[-800:], file=sys.stderr)
             raise SystemExit("rlberry failed; check the interpreter given to --rlberry-python.")
         return float(json.loads(done.stdout.splitlines()[-1]))
-
-
-def commit() -> str:
-    """The commit measured, or "unknown" outside a checkout."""
-    asked = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
-    done = subprocess.run(asked, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
 
 
 def main() -> None:

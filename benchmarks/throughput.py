@@ -42,13 +42,13 @@ import os
 import platform
 import resource
 import statistics
-import subprocess
 import time
 from collections.abc import Callable
 from functools import partial
 from importlib import metadata
-from pathlib import Path
 from typing import Any
+
+from checkout import commit
 
 TASKS = ("lpo/SparseHopper-v0", "lpo/SparseHalfCheetah-v0")
 CONTENDERS = ("sb3", "sbx", "sb3-8", "sbx-8", "ppo", "lpo")
@@ -302,19 +302,6 @@ def show(task: str, result: dict[str, Any], clock: str) -> None:
         f"lpo: physics {s['physics']:.1%}, gradients {s['gradients']:.1%}, rest {s['rest']:.1%} "
         f"of {s['ms_per_iteration']:.0f} ms CPU an iteration\n"
     )
-
-
-def commit() -> str:
-    def git(*words: str) -> str:
-        folder = Path(__file__).resolve().parent
-        return subprocess.run(
-            ["git", *words], cwd=folder, capture_output=True, text=True, check=True
-        ).stdout.strip()
-
-    try:
-        return git("rev-parse", "--short", "HEAD") + ("+changes" if git("status", "-s") else "")
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
 
 
 def versions() -> dict[str, str]:

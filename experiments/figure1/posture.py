@@ -63,7 +63,7 @@ def play(paths: list[Path], out: Path) -> None:
 def draw(source: Path) -> None:
     with open(source, newline="") as file:
         rows = list(csv.DictReader(file))
-    labels = [row["run"].rpartition(BODY)[0].rpartition("-")[0] for row in rows]
+    labels = [row["run"].rpartition(BODY)[0].removesuffix("-Sparse") for row in rows]
     color = colors(list(dict.fromkeys(labels)))
     with panel(source.parent, source.stem) as ax:
         for label in dict.fromkeys(labels):
