@@ -333,7 +333,7 @@ def test_the_grids_of_the_experiments_are_sound(monkeypatch):
 
 def test_the_wrapped_cheetah_is_the_cheetah_seen_modulo_a_turn(monkeypatch):
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "experiments" / "ablations"))
-    ids = "wrapped:WrappedHalfCheetah-v0", "lpo/SparseHalfCheetah-v0"
+    ids = "cheetah:WrappedHalfCheetah-v0", "lpo/SparseHalfCheetah-v0"
     envs = [make_env(name) for name in ids]
     rng = np.random.default_rng(0)
     seen = [[env.reset(seed=3)[0]] for env in envs]
@@ -347,3 +347,15 @@ def test_the_wrapped_cheetah_is_the_cheetah_seen_modulo_a_turn(monkeypatch):
     np.testing.assert_array_equal(np.delete(wrapped, 1, 1), np.delete(plain, 1, 1))
     assert np.abs(wrapped[:, 1]).max() <= np.pi < np.abs(plain[:, 1]).max()
     np.testing.assert_allclose(np.exp(1j * wrapped[:, 1]), np.exp(1j * plain[:, 1]), atol=1e-9)
+
+
+@pytest.mark.parametrize(("angle", "paid"), [(0.0, 1.0), (-3.0, 1.0), (4.0, 0.0), (-12.0, 0.0)])
+def test_the_upright_cheetah_is_not_paid_once_it_has_turned_over(monkeypatch, angle, paid):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "experiments" / "ablations"))
+    env = make_env("cheetah:UprightHalfCheetah-v0")
+    env.reset(seed=0)
+    body = env.unwrapped
+    position, velocity = body.data.qpos.copy(), body.data.qvel.copy()
+    position[2], velocity[0] = angle, 20.0
+    body.set_state(position, velocity)
+    assert env.step(np.zeros(6, np.float32))[1] == paid

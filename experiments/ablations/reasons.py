@@ -18,9 +18,10 @@ from lpo.report.runs import RunData, Runs
 from lpo.report.stats import Estimate, estimate, improvement, iqm
 
 HERE = Path(__file__).parent
-POSTURE = HERE.parent / "figure1" / "results" / "posture-reasons.csv"
+POSTURE = HERE.parent / "figure1" / "results" / "posture-ablations.csv"
 TUMBLES = 1.5  # turns in an episode: between those who run (at most 1.1) and those who tumble (1.9)
-HALF = 500  # of the largest return, which the wrapped task does not declare
+HALF = 500  # of the largest return, which the tasks of cheetah.py do not declare
+NAMES = {"cheetah:WrappedHalfCheetah-v0": "wrapped", "cheetah:UprightHalfCheetah-v0": "upright"}
 HEAD = ("row", "runs", "final return, IQM", "above half", "beats `lpo`", "tumble")
 
 
@@ -47,7 +48,8 @@ def table() -> str:
         turns = {row["run"]: float(row["turns"]) for row in csv.DictReader(file)}
     reasons = Runs([HERE / "results/reasons"])
     cells = [(label, cell) for _, label, cell in reasons.cells()]
-    cells.append(("wrapped", Runs([HERE / "results/wrapped"]).runs))
+    posture = Runs([HERE / "results/posture"])
+    cells += [(NAMES[cell[0].config.env], cell) for _, _, cell in posture.cells()]
     base = np.array([run.final for run in reasons.runs if run.label == "lpo"])
     head = f"| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}\n"
     return head + "".join(line(label, cell, base, turns) for label, cell in cells)

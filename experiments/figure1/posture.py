@@ -2,6 +2,8 @@
 
     python experiments/figure1/posture.py runs/figure1-half runs/components-locomotion
     python experiments/figure1/posture.py      # the figure alone, from results/posture.csv
+    python experiments/figure1/posture.py runs/ablations runs/ablations-reasons \\
+        runs/ablations-posture --name posture-ablations --by task
 
 Needs the runs with their checkpoints. Plays five episodes of each HalfCheetah policy without noise
 and writes results/posture.csv (--name: another): mean return, whole turns of the body in an
@@ -60,10 +62,11 @@ def play(paths: list[Path], out: Path) -> None:
             print(path.name, *row, flush=True)
 
 
-def draw(source: Path) -> None:
+def draw(source: Path, by: str) -> None:
     with open(source, newline="") as file:
         rows = list(csv.DictReader(file))
-    labels = [row["run"].rpartition(BODY)[0].removesuffix("-Sparse") for row in rows]
+    parts = [row["run"].rpartition(BODY)[0].rpartition("-") for row in rows]  # lpo, -, Sparse
+    labels = [task + BODY if by == "task" else label for label, _, task in parts]
     color = colors(list(dict.fromkeys(labels)))
     with panel(source.parent, source.stem) as ax:
         for label in dict.fromkeys(labels):
@@ -81,12 +84,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Somersaults of trained cheetahs")
     parser.add_argument("roots", nargs="*", type=Path)
     parser.add_argument("--name", default="posture")
+    parser.add_argument("--by", choices=("label", "task"), default="label", help="colours of dots")
     options = parser.parse_args()
     out = RESULTS / f"{options.name}.csv"
     paths = [p for root in options.roots for p in sorted(root.glob(f"*{BODY}-*-s*/"))]
     if paths:
         play(paths, out)
-    draw(out)
+    draw(out, options.by)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,49 @@
+"""SparseHalfCheetah at `half` with one thing changed.
+
+`cheetah:WrappedHalfCheetah-v0` shows the body's angle modulo a turn. MuJoCo's counts whole turns,
+so one more than ever before is new to a policy and to a bonus.
+
+`cheetah:UprightHalfCheetah-v0` pays nothing to a body that has turned over. One that rolls is fast
+enough for the reward on some of its steps.
+"""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+from gymnasium.wrappers import TransformObservation
+
+from lpo.envs.sparse import make_locomotion
+from lpo.envs.specs import LOCOMOTION
+
+TASK = "lpo/SparseHalfCheetah-v0"
+PITCH = 1  # of an observation
+
+
+def wrap(observation: np.ndarray) -> np.ndarray:
+    wrapped = observation.copy()
+    wrapped[PITCH] = np.mod(observation[PITCH] + np.pi, 2 * np.pi) - np.pi
+    return wrapped
+
+
+class Upright(gymnasium.Wrapper):
+    """No reward where the body is half a turn or more away from where it began."""
+
+    def step(self, action):
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        return obs, reward if abs(obs[PITCH]) < np.pi else 0.0, terminated, truncated, info
+
+
+def make_wrapped(render_mode: str | None = None) -> gymnasium.Env:
+    env = make_locomotion(TASK, preset="half", render_mode=render_mode)
+    return TransformObservation(env, wrap, env.observation_space)
+
+
+def make_upright(render_mode: str | None = None) -> gymnasium.Env:
+    return Upright(make_locomotion(TASK, preset="half", render_mode=render_mode))
+
+
+for name, entry_point in (("Wrapped", make_wrapped), ("Upright", make_upright)):
+    gymnasium.register(
+        f"{name}HalfCheetah-v0", entry_point, max_episode_steps=LOCOMOTION[TASK].horizon
+    )
