@@ -1,10 +1,12 @@
-"""Why does SparseHalfCheetah stall? Each suspect beside `lpo`, the table of docs/results.md.
+"""Why does SparseHalfCheetah stall? The table and the figure of docs/results.md.
 
     python experiments/ablations/reasons.py
 
-Final returns of the packed runs, IQM and 95 % bootstrap interval; the probability that a run of the
-row beats one of `lpo` on the same seeds; and how many of its last policies tumble: more than 1.5
-turns of the body in an episode (figure1/posture.py, five episodes without noise).
+The table has each suspect beside `lpo`: final returns of the packed runs, IQM and 95 % bootstrap
+interval; the probability that a run of the row beats one of `lpo`; how many of its last policies
+tumble, more than 1.5 turns of the body in an episode (figure1/posture.py); and the share of
+training states, in the first quarter of a run, of a body that has turned over (median of runs).
+The figure, results/turned.svg, has that share and the final return of every ablation.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from lpo.report.figures import panel
 from lpo.report.runs import RunData, Runs
 from lpo.report.stats import Estimate, estimate, improvement, iqm
 
@@ -22,7 +25,18 @@ POSTURE = HERE.parent / "figure1" / "results" / "posture-ablations.csv"
 TUMBLES = 1.5  # turns in an episode: between those who run (at most 1.1) and those who tumble (1.9)
 HALF = 500  # of the largest return, which the tasks of cheetah.py do not declare
 NAMES = {"cheetah:WrappedHalfCheetah-v0": "wrapped", "cheetah:UprightHalfCheetah-v0": "upright"}
-HEAD = ("row", "runs", "final return, IQM", "above half", "beats `lpo`", "tumble")
+HEAD = ("row", "runs", "final return, IQM", "above half", "beats `lpo`", "tumble", "turned early")
+SAME = ("lpo", "episodic")  # of parts.toml: the former is in reasons.toml, the latter equal to it
+
+
+def turned(run: RunData) -> float | None:
+    """Share of the first quarter's states with the body half a turn or more from where it began."""
+    if run.visits is None:
+        return None
+    (_, pitch), counts = run.visits
+    edges = np.linspace(pitch["low"], pitch["high"], counts.shape[2] + 1)
+    over = np.minimum(np.abs(edges[:-1]), np.abs(edges[1:])) >= np.pi
+    return float(counts[0][:, over].sum() / counts[0].sum())
 
 
 def interval(e: Estimate, digits: str) -> str:
@@ -31,6 +45,7 @@ def interval(e: Estimate, digits: str) -> str:
 
 def line(label: str, cell: list[RunData], base: np.ndarray, turns: dict[str, float]) -> str:
     final = np.array([run.final for run in cell])
+    early = [share for run in cell if (share := turned(run)) is not None]
     wins = interval(estimate(improvement, [final], [base]), ".2f")
     columns = (
         f"`{label}`",
@@ -39,6 +54,7 @@ def line(label: str, cell: list[RunData], base: np.ndarray, turns: dict[str, flo
         f"{(final > HALF).sum()}",
         "–" if label == "lpo" else wins,
         f"{sum(turns[run.path.name] > TUMBLES for run in cell)}",
+        f"{np.median(early):.2f}" if early else "–",
     )
     return f"| {' | '.join(columns)} |\n"
 
@@ -46,14 +62,43 @@ def line(label: str, cell: list[RunData], base: np.ndarray, turns: dict[str, flo
 def table() -> str:
     with open(POSTURE, newline="") as file:
         turns = {row["run"]: float(row["turns"]) for row in csv.DictReader(file)}
-    reasons = Runs([HERE / "results/reasons"])
+    reasons, posture = Runs([HERE / "results/reasons"]), Runs([HERE / "results/posture"])
     cells = [(label, cell) for _, label, cell in reasons.cells()]
-    posture = Runs([HERE / "results/posture"])
     cells += [(NAMES[cell[0].config.env], cell) for _, _, cell in posture.cells()]
     base = np.array([run.final for run in reasons.runs if run.label == "lpo"])
     head = f"| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}\n"
     return head + "".join(line(label, cell, base, turns) for label, cell in cells)
 
 
+def ranks(values: np.ndarray) -> np.ndarray:
+    """From 0 on, ties sharing their mean."""
+    below = (values[:, None] > values).sum(1)
+    return below + ((values[:, None] == values).sum(1) - 1) / 2
+
+
+def draw() -> str:
+    """The figure, and in words the rank correlation and the two sides of a half."""
+    parts = [run for run in Runs([HERE / "results/parts"]).runs if run.label not in SAME]
+    runs = [*parts, *Runs([HERE / "results/reasons"]).runs]
+    pairs = [
+        (share, run.final)
+        for run in runs
+        if "Cheetah" in run.task and (share := turned(run)) is not None
+    ]
+    share, final = np.array(pairs).T
+    with panel(HERE / "results", "turned") as ax:
+        ax.scatter(share, final, s=30, alpha=0.7, lw=0)
+        ax.set_xlabel("share of the first quarter's states with the body turned over")
+        ax.set_ylabel("final return")
+        ax.set_title("Who rolls early, stays rolling")
+    correlation = np.corrcoef(ranks(share), ranks(final))[0, 1]
+    less, more = final[share < 0.5], final[share >= 0.5]
+    return (
+        f"{len(pairs)} runs, rank correlation {correlation:.2f}; median return "
+        f"{np.median(less):.0f} of the {len(less)} turned over in less than half of those states, "
+        f"{np.median(more):.0f} of the {len(more)} others\n"
+    )
+
+
 if __name__ == "__main__":
-    print(table(), end="")
+    print(table(), draw(), sep="\n", end="")
