@@ -9,6 +9,8 @@ enough for the reward on some of its steps.
 
 from __future__ import annotations
 
+from typing import Any
+
 import gymnasium
 import numpy as np
 from gymnasium.wrappers import TransformObservation
@@ -34,13 +36,13 @@ class Upright(gymnasium.Wrapper):
         return obs, reward if abs(obs[PITCH]) < np.pi else 0.0, terminated, truncated, info
 
 
-def make_wrapped(render_mode: str | None = None) -> gymnasium.Env:
-    env = make_locomotion(TASK, preset="half", render_mode=render_mode)
+def make_wrapped(**options: Any) -> gymnasium.Env:
+    env = make_locomotion(TASK, preset="half", **options)
     return TransformObservation(env, wrap, env.observation_space)
 
 
-def make_upright(render_mode: str | None = None) -> gymnasium.Env:
-    return Upright(make_locomotion(TASK, preset="half", render_mode=render_mode))
+def make_upright(**options: Any) -> gymnasium.Env:
+    return Upright(make_locomotion(TASK, preset="half", **options))
 
 
 for name, entry_point in (("Wrapped", make_wrapped), ("Upright", make_upright)):
