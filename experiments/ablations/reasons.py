@@ -1,8 +1,8 @@
-"""Why does SparseHalfCheetah stall? The table and the figure of docs/results.md.
+"""Why does SparseHalfCheetah stall? The tables and the figure of docs/results.md.
 
     python experiments/ablations/reasons.py
 
-The table has each suspect beside `lpo`: final returns of the packed runs, IQM and 95 % bootstrap
+A table has each suspect beside `lpo`: final returns of the packed runs, IQM and 95 % bootstrap
 interval; the probability that a run of the row beats one of `lpo`; how many of its last policies
 tumble, more than 1.5 turns of the body in an episode (figure1/posture.py); and the share of
 training states, in the first quarter of a run, of a body that has turned over (median of runs).
@@ -19,6 +19,7 @@ import numpy as np
 from lpo.report.figures import panel
 from lpo.report.runs import RunData, Runs
 from lpo.report.stats import Estimate, estimate, improvement, iqm
+from lpo.report.tables import markdown, spread
 
 HERE = Path(__file__).parent
 POSTURE = HERE.parent / "figure1" / "results" / "posture-ablations.csv"
@@ -59,15 +60,22 @@ def line(label: str, cell: list[RunData], base: np.ndarray, turns: dict[str, flo
     return f"| {' | '.join(columns)} |\n"
 
 
-def table() -> str:
+def table(*sources: str) -> str:
+    """A line for every cell of the packed sweeps; the first holds the runs of `lpo`."""
     with open(POSTURE, newline="") as file:
         turns = {row["run"]: float(row["turns"]) for row in csv.DictReader(file)}
-    reasons, posture = Runs([HERE / "results/reasons"]), Runs([HERE / "results/posture"])
-    cells = [(label, cell) for _, label, cell in reasons.cells()]
-    cells += [(NAMES[cell[0].config.env], cell) for _, _, cell in posture.cells()]
-    base = np.array([run.final for run in reasons.runs if run.label == "lpo"])
+    cells = [cell for x in sources for _, _, cell in Runs([HERE / "results" / x]).cells()]
+    rows = [(NAMES.get(cell[0].config.env, cell[0].label), cell) for cell in cells]
+    base = np.array([run.final for run in dict(rows)["lpo"]])
     head = f"| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}\n"
-    return head + "".join(line(label, cell, base, turns) for label, cell in cells)
+    return head + "".join(line(label, cell, base, turns) for label, cell in rows)
+
+
+def figure1() -> str:
+    """The same share for the rows of figure 1, whose quarter is twice as long."""
+    cells = Runs([HERE.parent / "figure1" / "results" / "half"]).cells()
+    shares = [(task, x, spread(turned, cell)) for task, x, cell in cells if "Cheetah" in task]
+    return markdown([{"task": t, "label": x, "turned early": value} for t, x, value in shares])
 
 
 def ranks(values: np.ndarray) -> np.ndarray:
@@ -101,4 +109,4 @@ def draw() -> str:
 
 
 if __name__ == "__main__":
-    print(table(), draw(), sep="\n", end="")
+    print(table("reasons", "posture"), table("works"), draw(), figure1(), sep="\n", end="")
