@@ -3,6 +3,8 @@
 `cheetah:WrappedHalfCheetah-v0` shows the body's angle modulo a turn. MuJoCo's counts whole turns,
 so one more than ever before is new to a policy and to a bonus.
 
+`cheetah:CountedHalfCheetah-v0` shows it so and, last of all, as it was.
+
 `cheetah:UprightHalfCheetah-v0` pays nothing to a body that has turned over. One that rolls is fast
 enough for the reward on some of its steps.
 """
@@ -28,6 +30,10 @@ def wrap(observation: np.ndarray) -> np.ndarray:
     return wrapped
 
 
+def count(observation: np.ndarray) -> np.ndarray:
+    return np.append(wrap(observation), observation[PITCH])
+
+
 class Upright(gymnasium.Wrapper):
     """No reward where the body is half a turn or more away from where it began."""
 
@@ -41,11 +47,16 @@ def make_wrapped(**options: Any) -> gymnasium.Env:
     return TransformObservation(env, wrap, env.observation_space)
 
 
+def make_counted(**options: Any) -> gymnasium.Env:
+    env = make_locomotion(TASK, preset="half", **options)
+    size = int(np.prod(env.observation_space.shape or ())) + 1
+    return TransformObservation(env, count, gymnasium.spaces.Box(-np.inf, np.inf, (size,)))
+
+
 def make_upright(**options: Any) -> gymnasium.Env:
     return Upright(make_locomotion(TASK, preset="half", **options))
 
 
-for name, entry_point in (("Wrapped", make_wrapped), ("Upright", make_upright)):
-    gymnasium.register(
-        f"{name}HalfCheetah-v0", entry_point, max_episode_steps=LOCOMOTION[TASK].horizon
-    )
+MAKERS = {"Wrapped": make_wrapped, "Counted": make_counted, "Upright": make_upright}
+for name, maker in MAKERS.items():
+    gymnasium.register(f"{name}HalfCheetah-v0", maker, max_episode_steps=LOCOMOTION[TASK].horizon)
