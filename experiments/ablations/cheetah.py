@@ -50,7 +50,9 @@ def make_wrapped(**options: Any) -> gymnasium.Env:
 def make_counted(**options: Any) -> gymnasium.Env:
     env = make_locomotion(TASK, preset="half", **options)
     size = int(np.prod(env.observation_space.shape or ())) + 1
-    return TransformObservation(env, count, gymnasium.spaces.Box(-np.inf, np.inf, (size,)))
+    return TransformObservation(
+        env, count, gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.float64)
+    )
 
 
 def make_upright(**options: Any) -> gymnasium.Env:
