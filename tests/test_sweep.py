@@ -331,19 +331,26 @@ def test_the_grids_of_the_experiments_are_sound(monkeypatch):
     assert len(grids["parts"].items) == 100
 
 
-def test_the_wrapped_cheetah_is_the_cheetah_seen_modulo_a_turn(monkeypatch):
+def test_the_wrapped_cheetah_is_the_cheetah_seen_modulo_a_turn_and_the_counted_one_both(
+    monkeypatch,
+):
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "experiments" / "ablations"))
-    ids = "cheetah:WrappedHalfCheetah-v0", "lpo/SparseHalfCheetah-v0"
+    ids = (
+        "cheetah:WrappedHalfCheetah-v0",
+        "lpo/SparseHalfCheetah-v0",
+        "cheetah:CountedHalfCheetah-v0",
+    )
     envs = [make_env(name) for name in ids]
     rng = np.random.default_rng(0)
     seen = [[env.reset(seed=3)[0]] for env in envs]
     for t in range(1000):  # long enough to turn over
         action = (rng.uniform(-1, 1, 6) + np.sin(t / 3)).clip(-1, 1).astype(np.float32)
         steps = [env.step(action) for env in envs]
-        assert steps[0][1:4] == steps[1][1:4]  # reward and both ends
+        assert steps[0][1:4] == steps[1][1:4] == steps[2][1:4]  # reward and both ends
         for observations, step in zip(seen, steps, strict=True):
             observations.append(step[0])
-    wrapped, plain = np.array(seen[0]), np.array(seen[1])
+    wrapped, plain, both = map(np.array, seen)
+    np.testing.assert_array_equal(both, np.column_stack([wrapped, plain[:, 1]]))
     np.testing.assert_array_equal(np.delete(wrapped, 1, 1), np.delete(plain, 1, 1))
     assert np.abs(wrapped[:, 1]).max() <= np.pi < np.abs(plain[:, 1]).max()
     np.testing.assert_allclose(np.exp(1j * wrapped[:, 1]), np.exp(1j * plain[:, 1]), atol=1e-9)

@@ -15,6 +15,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium.spaces import Box
 from gymnasium.wrappers import TransformObservation
 
 from lpo.envs.sparse import make_locomotion
@@ -49,10 +50,8 @@ def make_wrapped(**options: Any) -> gymnasium.Env:
 
 def make_counted(**options: Any) -> gymnasium.Env:
     env = make_locomotion(TASK, preset="half", **options)
-    size = int(np.prod(env.observation_space.shape or ())) + 1
-    return TransformObservation(
-        env, count, gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.float64)
-    )
+    shape = (len(count(env.observation_space.sample())),)
+    return TransformObservation(env, count, Box(-np.inf, np.inf, shape, np.float64))
 
 
 def make_upright(**options: Any) -> gymnasium.Env:

@@ -12,6 +12,7 @@ The figure, results/turned.svg, has that share and the final return of every abl
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,6 @@ HERE = Path(__file__).parent
 POSTURE = HERE.parent / "figure1" / "results" / "posture-ablations.csv"
 TUMBLES = 1.5  # turns in an episode: between those who run (at most 1.1) and those who tumble (1.9)
 HALF = 500  # of the largest return, which the tasks of cheetah.py do not declare
-NAMES = {"cheetah:WrappedHalfCheetah-v0": "wrapped", "cheetah:UprightHalfCheetah-v0": "upright"}
 HEAD = ("row", "runs", "final return, IQM", "above half", "beats `lpo`", "tumble", "turned early")
 SAME = ("lpo", "episodic")  # of parts.toml: the former is in reasons.toml, the latter equal to it
 
@@ -38,6 +38,12 @@ def turned(run: RunData) -> float | None:
     edges = np.linspace(pitch["low"], pitch["high"], counts.shape[2] + 1)
     over = np.minimum(np.abs(edges[:-1]), np.abs(edges[1:])) >= np.pi
     return float(counts[0][:, over].sum() / counts[0].sum())
+
+
+def name(run: RunData) -> str:
+    """lpo, or on a task of cheetah.py: lpo, wrapped."""
+    changed = re.search(r"(?!Sparse)\b(\w+)HalfCheetah", run.config.env)
+    return f"{run.label}, {changed[1].lower()}" if changed else run.label
 
 
 def interval(e: Estimate, digits: str) -> str:
@@ -65,7 +71,7 @@ def table(*sources: str) -> str:
     with open(POSTURE, newline="") as file:
         turns = {row["run"]: float(row["turns"]) for row in csv.DictReader(file)}
     cells = [cell for x in sources for _, _, cell in Runs([HERE / "results" / x]).cells()]
-    rows = [(NAMES.get(cell[0].config.env, cell[0].label), cell) for cell in cells]
+    rows = [(name(cell[0]), cell) for cell in cells]
     base = np.array([run.final for run in dict(rows)["lpo"]])
     head = f"| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}\n"
     return head + "".join(line(label, cell, base, turns) for label, cell in rows)
