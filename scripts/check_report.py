@@ -77,7 +77,8 @@ def differences(roots: list[Path], data: Path) -> dict[str, float]:
         ours = [float(row[key]) for key in ("iqm", "low", "high")]
         theirs = estimates(matrix(row["label"]), metrics.aggregate_iqm)
         worst["scores"] = np.maximum(worst["scores"], np.abs(np.subtract(ours, theirs)).max())
-    for row in read_table(data / "improvement.csv"):
+    pairs = data / "improvement.csv"
+    for row in read_table(pairs) if pairs.exists() else []:  # of one label there are none
         ours = [float(row[key]) for key in ("probability", "low", "high")]
         pair = [matrix(row["x"]), matrix(row["y"])]
         theirs = estimates(pair, metrics.probability_of_improvement)
