@@ -23,7 +23,7 @@ from lpo.report.stats import Estimate, estimate, improvement, iqm
 from lpo.report.tables import markdown, spread
 
 HERE = Path(__file__).parent
-POSTURE = HERE.parent / "figure1" / "results" / "posture-ablations.csv"
+POSTURE = ("posture-ablations.csv", "posture-works.csv")  # of figure1/results
 TUMBLES = 1.5  # turns in an episode: between those who run (at most 1.1) and those who tumble (1.9)
 HALF = 500  # of the largest return, which the tasks of cheetah.py do not declare
 HEAD = ("row", "runs", "final return, IQM", "above half", "beats `lpo`", "tumble", "turned early")
@@ -68,8 +68,9 @@ def line(label: str, cell: list[RunData], base: np.ndarray, turns: dict[str, flo
 
 def table(*sources: str) -> str:
     """A line for every cell of the packed sweeps; the first holds the runs of `lpo`."""
-    with open(POSTURE, newline="") as file:
-        turns = {row["run"]: float(row["turns"]) for row in csv.DictReader(file)}
+    files = [(HERE.parent / "figure1" / "results" / x).read_text() for x in POSTURE]
+    played = [row for text in files for row in csv.DictReader(text.splitlines())]
+    turns = {row["run"]: float(row["turns"]) for row in played}
     cells = [cell for x in sources for _, _, cell in Runs([HERE / "results" / x]).cells()]
     rows = [(name(cell[0]), cell) for cell in cells]
     base = np.array([run.final for run in dict(rows)["lpo"]])

@@ -4,10 +4,11 @@
     python experiments/figure1/posture.py      # the figure alone, from results/posture.csv
     python experiments/figure1/posture.py runs/ablations runs/ablations-reasons \\
         runs/ablations-posture --name posture-ablations --by task
+    python experiments/figure1/posture.py runs/ablations-works --name posture-works --by task
 
 Needs the runs with their checkpoints. Plays five episodes of each HalfCheetah policy without noise
 and writes results/posture.csv (--name: another): mean return, whole turns of the body in an
-episode, and mean forward speed. results/posture.svg shows the first two.
+episode, and mean forward speed. results/posture.svg shows the first two, and a table is printed.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from lpo.report.figures import colors, legend, panel
 
 BODY, EPISODES = "HalfCheetah", 5
 PITCH = 2  # of MuJoCo's positions: the body's angle, which is never wrapped
+HEAD = ("", "policies", "turn more than twice", "their returns", "above 500", "their turns")
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -62,17 +64,34 @@ def play(paths: list[Path], out: Path) -> None:
             print(path.name, *row, flush=True)
 
 
-def draw(source: Path, by: str) -> None:
+def read(source: Path, by: str) -> dict[str, np.ndarray]:
+    """Return, turns and speed of each policy, by label or task; a policy met twice counts once."""
+    cells: dict[str, dict[tuple[float, ...], None]] = {}
     with open(source, newline="") as file:
-        rows = list(csv.DictReader(file))
-    parts = [row["run"].rpartition(BODY)[0].rpartition("-") for row in rows]  # lpo, -, Sparse
-    labels = [task + BODY if by == "task" else label for label, _, task in parts]
-    color = colors(list(dict.fromkeys(labels)))
+        for run, *values in list(csv.reader(file))[1:]:
+            label, _, task = run.rpartition(BODY)[0].rpartition("-")
+            cell = cells.setdefault(task + BODY if by == "task" else label, {})
+            cell[tuple(map(float, values))] = None
+    return {name: np.array(list(cell)) for name, cell in cells.items()}
+
+
+def summary(cells: dict[str, np.ndarray]) -> str:
+    """Of those who roll the returns, median (largest); of those above half the turns, at most."""
+    text = "".join(f"| {' | '.join(line)} |\n" for line in (HEAD, ["---"] * len(HEAD)))
+    for name, cell in cells.items():
+        rolling, good = cell[cell[:, 1] > 2, 0], cell[cell[:, 0] > 500, 1]
+        returns = f"{np.median(rolling):.0f} ({rolling.max():.0f})" if len(rolling) else "–"
+        turns = f"{good.max():.1f}" if len(good) else "–"
+        text += f"| `{name}` | {len(cell)} | {len(rolling)} | {returns} | {len(good)} | {turns} |\n"
+    return text
+
+
+def draw(source: Path, cells: dict[str, np.ndarray]) -> None:
+    color = colors(list(cells))
     with panel(source.parent, source.stem) as ax:
-        for label in dict.fromkeys(labels):
-            cell = [row for row, name in zip(rows, labels, strict=True) if name == label]
-            turns, returns = ([float(row[key]) for row in cell] for key in ("turns", "return"))
-            ax.scatter(turns, returns, color=color[label], label=label, s=36, alpha=0.85, lw=0)
+        for label, cell in cells.items():
+            dots = {"color": color[label], "label": label, "s": 36, "alpha": 0.85, "lw": 0}
+            ax.scatter(cell[:, 1], cell[:, 0], **dots)
         ax.set_xscale("log")
         ax.set_xlabel("whole turns of the body in an episode of 1,000 steps")
         ax.set_ylabel("return")
@@ -90,7 +109,9 @@ def main() -> None:
     paths = [p for root in options.roots for p in sorted(root.glob(f"*{BODY}-*-s*/"))]
     if paths:
         play(paths, out)
-    draw(out, options.by)
+    cells = read(out, options.by)
+    draw(out, cells)
+    print(summary(cells), end="")
 
 
 if __name__ == "__main__":
