@@ -11,22 +11,25 @@ from lpo.report.tables import cell_rows, stream_rows, write_markdown
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize(
-    ("results", "runs"),
-    [
-        ("figure1/results/half", 60),
-        ("figure1/results/hard", 40),
-        ("ablations/results/parts", 100),
-        ("figure2/results/steps10k", 90),
-        ("figure2/results/steps200k", 90),
-    ],
-)
-def test_the_tables_of_the_page_are_those_of_the_runs(results, runs, tmp_path):
+REPORTS = {
+    "figure1/results/half": 60,
+    "figure1/results/hard": 40,
+    "ablations/results/parts": 100,
+    "ablations/results/reasons": 70,
+    "ablations/results/posture": 30,
+    "figure2/results/steps10k": 90,
+    "figure2/results/steps200k": 90,
+}
+OTHERWISE = ("ablations/results/reasons", "ablations/results/posture")  # by their script's table
+
+
+@pytest.mark.parametrize("results", REPORTS)
+def test_the_tables_of_the_page_are_those_of_the_runs(results, tmp_path):
     page = (ROOT / "docs" / "results.md").read_text()
     found = Runs([ROOT / "experiments" / results])
-    assert len(found.runs) == runs and all(run.finished for run in found.runs)
+    assert len(found.runs) == REPORTS[results] and all(run.finished for run in found.runs)
     write_markdown(cell_rows(found), stream_rows(found), tmp_path)
-    assert (tmp_path / "cells.md").read_text() in page
+    assert (tmp_path / "cells.md").read_text() in page or results in OTHERWISE
     for name in ("cells.md", "streams.md"):
         kept = ROOT / "experiments" / results / "report" / "data" / name
         assert kept.read_text() == (tmp_path / name).read_text()
@@ -46,6 +49,22 @@ def test_the_jumps_of_the_bonus_are_those_of_their_script():
     page = (ROOT / "docs" / "results.md").read_text()
     script = runpy.run_path(str(ROOT / "experiments" / "figure1" / "steady.py"))
     assert script["table"]() in page
+
+
+def test_the_reasons_of_the_stall_are_those_of_their_scripts():
+    page = (ROOT / "docs" / "results.md").read_text()
+    script = runpy.run_path(str(ROOT / "experiments" / "ablations" / "reasons.py"))
+    table = script["table"]
+    for text in (
+        table("reasons", "posture"),
+        script["words"](),
+        script["figure1"](),
+    ):
+        assert text in page
+    figure1 = ROOT / "experiments" / "figure1"
+    posture = runpy.run_path(str(figure1 / "posture.py"))
+    cells = posture["read"](figure1 / "results" / "posture-ablations.csv", "task")
+    assert posture["summary"](cells) in page
 
 
 def test_pages_show_figures_that_are_there():

@@ -23,7 +23,7 @@ from lpo.report.stats import Estimate, estimate, improvement, iqm
 from lpo.report.tables import markdown, spread
 
 HERE = Path(__file__).parent
-POSTURE = ("posture-ablations.csv", "posture-works.csv")  # of figure1/results
+POSTURE = ("posture-ablations.csv",)  # of figure1/results
 TUMBLES = 1.5  # turns in an episode: between those who run (at most 1.1) and those who tumble (1.9)
 HALF = 500  # of the largest return, which the tasks of cheetah.py do not declare
 HEAD = ("row", "runs", "final return, IQM", "above half", "beats `lpo`", "tumble", "turned early")
@@ -91,29 +91,34 @@ def ranks(values: np.ndarray) -> np.ndarray:
     return below + ((values[:, None] == values).sum(1) - 1) / 2
 
 
-def draw() -> str:
-    """The figure, and in words the rank correlation and the two sides of a half."""
+def early() -> tuple[np.ndarray, np.ndarray]:
+    """Shares and final returns of all ablations on SparseHalfCheetah."""
     parts = [run for run in Runs([HERE / "results/parts"]).runs if run.label not in SAME]
     runs = [*parts, *Runs([HERE / "results/reasons"]).runs]
-    pairs = [
-        (share, run.final)
-        for run in runs
-        if "Cheetah" in run.task and (share := turned(run)) is not None
-    ]
-    share, final = np.array(pairs).T
-    with panel(HERE / "results", "turned") as ax:
-        ax.scatter(share, final, s=30, alpha=0.7, lw=0)
-        ax.set_xlabel("share of the first quarter's states with the body turned over")
-        ax.set_ylabel("final return")
-        ax.set_title("Who rolls early, stays rolling")
+    found = [(turned(run), run.final) for run in runs if "Cheetah" in run.task]
+    share, final = np.array(found, float).T
+    return share, final
+
+
+def words() -> str:
+    share, final = early()
     correlation = np.corrcoef(ranks(share), ranks(final))[0, 1]
     less, more = final[share < 0.5], final[share >= 0.5]
     return (
-        f"{len(pairs)} runs, rank correlation {correlation:.2f}; median return "
-        f"{np.median(less):.0f} of the {len(less)} turned over in less than half of those states, "
-        f"{np.median(more):.0f} of the {len(more)} others\n"
+        f"{len(final)} runs, rank correlation {correlation:.2f}; median return of the {len(less)} "
+        f"turned over in less than half of those states {np.median(less):.0f}, of the {len(more)} "
+        f"others {np.median(more):.0f}\n"
     )
 
 
+def draw() -> None:
+    with panel(HERE / "results", "turned") as ax:
+        ax.scatter(*early(), s=30, alpha=0.7, lw=0)
+        ax.set_xlabel("share of the first quarter's states with the body turned over")
+        ax.set_ylabel("final return")
+        ax.set_title("Who rolls early, stays rolling")
+
+
 if __name__ == "__main__":
-    print(table("reasons", "posture"), table("works"), draw(), figure1(), sep="\n", end="")
+    draw()
+    print(table("reasons", "posture"), words(), figure1(), sep="\n", end="")
