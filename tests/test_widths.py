@@ -1,5 +1,8 @@
 """Elliptic and trained widths against certificates and closed forms."""
 
+import runpy
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -154,6 +157,17 @@ def test_a_width_far_off_does_not_run_away():
     loss, grads = jax.jit(jax.value_and_grad(width_loss))(big, x, x, 10.0)
     slope = sum(jax.tree.leaves(jax.tree.map(lambda g, w: (g * w).sum(), grads, big)))
     assert float(loss) > 1 and float(slope) > 0  # descending shrinks the weights
+
+
+def test_a_width_without_a_target_grows_and_ours_does_not():
+    path = Path(__file__).parents[1] / "experiments" / "figure2" / "unstable.py"
+    script = runpy.run_path(str(path))
+    script["widths"].__globals__["STEPS"] = (500, 2500)
+    data = script["play"]()
+    early, late = script["widths"](script["unbounded"](1.0), data)
+    assert late > 5 * early and late > 5
+    ours = list(script["widths"](script["OBJECTIVES"]["ours, κ = 1"], data))
+    assert max(ours) < 1.5
 
 
 def test_the_reservoir_is_a_uniform_sample():

@@ -3,9 +3,9 @@
 ENIAC asks for sup{|f(z) − f′(z)|} over pairs of functions that agree on the data, and trains a
 network to be as large as it can on query points while staying small on the data: minimise
 −E_query w² + λ E_data w². That is unbounded below wherever the network can tell a query from the
-data: the weights grow without end, the first term outruns any fixed λ, the scale of the bonus
-drifts with the number of gradient steps, and a step too many ends in overflow. This is the
-instability that the paper reports (section 5) and why it put RND in its place.
+data: the weights grow without end, and the scale of the bonus is that of the number of gradient
+steps (experiments/figure2/unstable.py). It may be the instability that the paper reports (section
+5) and for which it put RND in its place.
 
 Here the width has a target instead of a direction: with q the queries and p the data,
 
