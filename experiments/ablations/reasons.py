@@ -2,9 +2,9 @@
 
     python experiments/ablations/reasons.py
 
-A table has each suspect beside `lpo`: final returns of the packed runs, IQM and 95 % bootstrap
-interval; the probability that a run of the row beats one of `lpo`; how many of its last policies
-tumble, more than 1.5 turns of the body in an episode (figure1/posture.py); and the share of
+A table has each row beside `lpo`: final returns of the packed runs, IQM and 95 % interval; the
+probability that a run of the row beats one of `lpo`; how many of its last policies roll, more than
+two turns of the body in an episode, and their median speed (figure1/posture.py); and the share of
 training states, in the first quarter of a run, of a body that has turned over (median of runs).
 The figure, results/turned.svg, has that share and the final return of every ablation.
 """
@@ -23,16 +23,16 @@ from lpo.report.stats import Estimate, estimate, improvement, iqm
 from lpo.report.tables import markdown, spread
 
 HERE = Path(__file__).parent
-POSTURE = ("posture-ablations.csv",)  # of figure1/results
-TUMBLES = 1.5  # turns in an episode: between those who run (at most 1.1) and those who tumble (1.9)
+BODY = "HalfCheetah"
+ROLLS = 2  # turns in an episode
 HALF = 500  # of the largest return, which the tasks of cheetah.py do not declare
-HEAD = ("row", "runs", "final return, IQM", "above half", "beats `lpo`", "tumble", "turned early")
+HEAD = ("row", "runs", "return, IQM", "above half", "beats `lpo`", "roll", "speed", "turned early")
 SAME = ("lpo", "episodic")  # of parts.toml: the former is in reasons.toml, the latter equal to it
 
 
 def turned(run: RunData) -> float | None:
     """Share of the first quarter's states with the body half a turn or more from where it began."""
-    if run.visits is None:
+    if run.visits is None:  # a task of cheetah.py
         return None
     (_, pitch), counts = run.visits
     edges = np.linspace(pitch["low"], pitch["high"], counts.shape[2] + 1)
@@ -50,17 +50,27 @@ def interval(e: Estimate, digits: str) -> str:
     return f"{e.value:{digits}} [{e.low:{digits}}, {e.high:{digits}}]"
 
 
-def line(label: str, cell: list[RunData], base: np.ndarray, turns: dict[str, float]) -> str:
+def played(source: str) -> dict[str, tuple[float, float]]:
+    """Turns and speed of the last policy of every run."""
+    name = "posture-works" if source == "works" else "posture-ablations"
+    with open(HERE.parent / "figure1" / "results" / f"{name}.csv", newline="") as file:
+        return {r["run"]: (float(r["turns"]), float(r["speed"])) for r in csv.DictReader(file)}
+
+
+def line(cell: list[RunData], base: np.ndarray, plays: dict[str, tuple[float, float]]) -> str:
     final = np.array([run.final for run in cell])
     early = [share for run in cell if (share := turned(run)) is not None]
-    wins = interval(estimate(improvement, [final], [base]), ".2f")
+    turns, speeds = np.array([plays[run.path.name] for run in cell]).T
+    loses = estimate(improvement, [base], [final])
+    wins = Estimate(1 - loses.value, 1 - loses.high, 1 - loses.low)
     columns = (
-        f"`{label}`",
+        f"`{name(cell[0])}`",
         f"{len(cell)}",
         interval(estimate(iqm, [final]), ".0f"),
         f"{(final > HALF).sum()}",
-        "–" if label == "lpo" else wins,
-        f"{sum(turns[run.path.name] > TUMBLES for run in cell)}",
+        "–" if name(cell[0]) == "lpo" else interval(wins, ".2f"),
+        f"{(turns > ROLLS).sum()}",
+        f"{np.median(speeds):.1f}",
         f"{np.median(early):.2f}" if early else "–",
     )
     return f"| {' | '.join(columns)} |\n"
@@ -68,14 +78,19 @@ def line(label: str, cell: list[RunData], base: np.ndarray, turns: dict[str, flo
 
 def table(*sources: str) -> str:
     """A line for every cell of the packed sweeps; the first holds the runs of `lpo`."""
-    files = [(HERE.parent / "figure1" / "results" / x).read_text() for x in POSTURE]
-    played = [row for text in files for row in csv.DictReader(text.splitlines())]
-    turns = {row["run"]: float(row["turns"]) for row in played}
-    cells = [cell for x in sources for _, _, cell in Runs([HERE / "results" / x]).cells()]
-    rows = [(name(cell[0]), cell) for cell in cells]
-    base = np.array([run.final for run in dict(rows)["lpo"]])
-    head = f"| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}\n"
-    return head + "".join(line(label, cell, base, turns) for label, cell in rows)
+    text = f"| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}\n"
+    base = [run for run in cheetahs(sources[0]) if run.label == "lpo" and name(run) == "lpo"]
+    finals = np.array([run.final for run in base])
+    for source in sources:
+        cells: dict[str, list[RunData]] = {}
+        for run in cheetahs(source):
+            cells.setdefault(name(run), []).append(run)
+        text += "".join(line(cell, finals, played(source)) for cell in cells.values())
+    return text
+
+
+def cheetahs(source: str) -> list[RunData]:
+    return [run for run in Runs([HERE / "results" / source]).runs if BODY in run.config.env]
 
 
 def figure1() -> str:
@@ -93,21 +108,29 @@ def ranks(values: np.ndarray) -> np.ndarray:
 
 def early() -> tuple[np.ndarray, np.ndarray]:
     """Shares and final returns of all ablations on SparseHalfCheetah."""
-    parts = [run for run in Runs([HERE / "results/parts"]).runs if run.label not in SAME]
-    runs = [*parts, *Runs([HERE / "results/reasons"]).runs]
-    found = [(turned(run), run.final) for run in runs if "Cheetah" in run.task]
-    share, final = np.array(found, float).T
+    runs = [run for run in cheetahs("parts") if run.label not in SAME] + cheetahs("reasons")
+    share, final = np.array([(turned(run), run.final) for run in runs], float).T
     return share, final
+
+
+def explained() -> tuple[float, float]:
+    """Parts of the variance of that share in reasons.toml that lie between rows and seeds."""
+    cells = Runs([HERE / "results/reasons"]).cells()
+    shares = np.array([[turned(run) for run in cell] for _, _, cell in cells], float)
+    rows, seeds = shares.mean(1).var(), shares.mean(0).var()
+    return rows / shares.var(), seeds / shares.var()
 
 
 def words() -> str:
     share, final = early()
     correlation = np.corrcoef(ranks(share), ranks(final))[0, 1]
     less, more = final[share < 0.5], final[share >= 0.5]
+    rows, seeds = explained()
     return (
         f"{len(final)} runs, rank correlation {correlation:.2f}; median return of the {len(less)} "
         f"turned over in less than half of those states {np.median(less):.0f}, of the {len(more)} "
-        f"others {np.median(more):.0f}\n"
+        f"others {np.median(more):.0f}. Variance of the share in reasons.toml: {seeds:.0%} between "
+        f"seeds, {rows:.0%} between rows.\n"
     )
 
 
@@ -116,9 +139,10 @@ def draw() -> None:
         ax.scatter(*early(), s=30, alpha=0.7, lw=0)
         ax.set_xlabel("share of the first quarter's states with the body turned over")
         ax.set_ylabel("final return")
-        ax.set_title("Who rolls early, stays rolling")
+        ax.set_title("Who turns over early returns less")
 
 
 if __name__ == "__main__":
     draw()
-    print(table("reasons", "posture"), words(), figure1(), sep="\n", end="")
+    tables = table("parts"), table("reasons", "posture")
+    print(*tables, words(), figure1(), sep="\n", end="")

@@ -3,11 +3,11 @@
     python experiments/figure1/posture.py runs/figure1-half runs/components-locomotion
     python experiments/figure1/posture.py      # the figure alone, from results/posture.csv
     python experiments/figure1/posture.py runs/ablations runs/ablations-reasons \\
-        runs/ablations-posture --name posture-ablations --by task
+        runs/ablations-control runs/ablations-posture --name posture-ablations --by task
     python experiments/figure1/posture.py runs/ablations-works --name posture-works --by task
 
 Needs the runs with their checkpoints. Plays five episodes of each HalfCheetah policy without noise
-and writes results/posture.csv (--name: another): mean return, whole turns of the body in an
+and writes results/posture.csv (--name: another): mean return, turns of the body in an
 episode, and mean forward speed. results/posture.svg shows the first two, and a table is printed.
 """
 
@@ -36,7 +36,7 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def episode(agent: Agent, env: gymnasium.Env, seed: int) -> tuple[float, float, float]:
-    """Return, whole turns and mean speed."""
+    """Return, turns (the largest angle, either way) and mean speed."""
     data = env.unwrapped.data  # pyright: ignore[reportAttributeAccessIssue]
     observation, _ = env.reset(seed=seed)
     total, over, angles, speeds = 0.0, False, [], []
@@ -50,18 +50,18 @@ def episode(agent: Agent, env: gymnasium.Env, seed: int) -> tuple[float, float, 
 
 
 def play(paths: list[Path], out: Path) -> None:
+    """The file is written when all have played, so that a missing checkpoint costs nothing."""
+    rows: list[tuple[str, ...]] = [("run", "return", "turns", "speed")]
+    for path in paths:
+        agent = Agent.load(path, which="last")
+        c = config.read(path / "config.json")
+        options: dict[str, Any] = {"preset": c.threshold} if c.threshold else {}
+        env = gymnasium.make(c.env, **options)
+        played = [episode(agent, env, 10_000 + seed) for seed in range(EPISODES)]
+        rows.append((path.name, *(f"{value:.4g}" for value in np.mean(played, axis=0))))
+        print(*rows[-1], flush=True)
     with open(out, "w", newline="") as file:
-        table = csv.writer(file, lineterminator="\n")
-        table.writerow(("run", "return", "turns", "speed"))
-        for path in paths:
-            agent = Agent.load(path, which="last")
-            c = config.read(path / "config.json")
-            options: dict[str, Any] = {"preset": c.threshold} if c.threshold else {}
-            env = gymnasium.make(c.env, **options)
-            played = [episode(agent, env, 10_000 + seed) for seed in range(EPISODES)]
-            row = [f"{value:.4g}" for value in np.mean(played, axis=0)]
-            table.writerow((path.name, *row))
-            print(path.name, *row, flush=True)
+        csv.writer(file, lineterminator="\n").writerows(rows)
 
 
 def read(source: Path, by: str) -> dict[str, np.ndarray]:
@@ -93,7 +93,7 @@ def draw(source: Path, cells: dict[str, np.ndarray]) -> None:
             dots = {"color": color[label], "label": label, "s": 36, "alpha": 0.85, "lw": 0}
             ax.scatter(cell[:, 1], cell[:, 0], **dots)
         ax.set_xscale("log")
-        ax.set_xlabel("whole turns of the body in an episode of 1,000 steps")
+        ax.set_xlabel("turns of the body in an episode of 1,000 steps")
         ax.set_ylabel("return")
         ax.set_title("Run or tumble: one dot per trained cheetah")
         legend(ax)
@@ -107,6 +107,8 @@ def main() -> None:
     options = parser.parse_args()
     out = RESULTS / f"{options.name}.csv"
     paths = [p for root in options.roots for p in sorted(root.glob(f"*{BODY}-*-s*/"))]
+    if options.roots and not paths:
+        parser.error(f"no run on {BODY} in these folders; pass those of sweeps that have some")
     if paths:
         play(paths, out)
     cells = read(out, options.by)
