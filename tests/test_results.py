@@ -16,11 +16,13 @@ REPORTS = {
     "figure1/results/hard": 40,
     "ablations/results/parts": 100,
     "ablations/results/reasons": 70,
+    "ablations/results/control": 10,
     "ablations/results/posture": 30,
+    "ablations/results/works": 32,
     "figure2/results/steps10k": 90,
     "figure2/results/steps200k": 90,
 }
-OTHERWISE = ("ablations/results/reasons", "ablations/results/posture")  # by their script's table
+OTHERWISE = {f"ablations/results/{name}" for name in ("reasons", "control", "posture")}  # below
 
 
 @pytest.mark.parametrize("results", REPORTS)
@@ -56,7 +58,9 @@ def test_the_reasons_of_the_stall_are_those_of_their_scripts():
     script = runpy.run_path(str(ROOT / "experiments" / "ablations" / "reasons.py"))
     table = script["table"]
     for text in (
-        table("reasons", "posture"),
+        table("reasons", "control", "posture"),
+        table("works"),
+        script["pairs"](),
         script["words"](),
         script["figure1"](),
     ):

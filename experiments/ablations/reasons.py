@@ -57,18 +57,22 @@ def played(source: str) -> dict[str, tuple[float, float]]:
         return {r["run"]: (float(r["turns"]), float(r["speed"])) for r in csv.DictReader(file)}
 
 
+def beats(row: np.ndarray, base: np.ndarray) -> str:
+    """The probability that a run of ``row`` beats one of ``base``, from the draws of a report."""
+    loses = estimate(improvement, [base], [row])
+    return interval(Estimate(1 - loses.value, 1 - loses.high, 1 - loses.low), ".2f")
+
+
 def line(cell: list[RunData], base: np.ndarray, plays: dict[str, tuple[float, float]]) -> str:
     final = np.array([run.final for run in cell])
     early = [share for run in cell if (share := turned(run)) is not None]
     turns, speeds = np.array([plays[run.path.name] for run in cell]).T
-    loses = estimate(improvement, [base], [final])
-    wins = Estimate(1 - loses.value, 1 - loses.high, 1 - loses.low)
     columns = (
         f"`{name(cell[0])}`",
         f"{len(cell)}",
         interval(estimate(iqm, [final]), ".0f"),
         f"{(final > HALF).sum()}",
-        "–" if name(cell[0]) == "lpo" else interval(wins, ".2f"),
+        "–" if name(cell[0]) == "lpo" else beats(final, base),
         f"{(turns > ROLLS).sum()}",
         f"{np.median(speeds):.1f}",
         f"{np.median(early):.2f}" if early else "–",
@@ -77,15 +81,33 @@ def line(cell: list[RunData], base: np.ndarray, plays: dict[str, tuple[float, fl
 
 
 def table(*sources: str) -> str:
-    """A line for every cell of the packed sweeps; the first holds the runs of `lpo`."""
+    """A line for every row of the packed sweeps; the first holds the runs of `lpo`."""
     text = f"| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}\n"
-    base = [run for run in cheetahs(sources[0]) if run.label == "lpo" and name(run) == "lpo"]
-    finals = np.array([run.final for run in base])
+    base = finals(sources[0], "lpo")
     for source in sources:
-        cells: dict[str, list[RunData]] = {}
-        for run in cheetahs(source):
-            cells.setdefault(name(run), []).append(run)
-        text += "".join(line(cell, finals, played(source)) for cell in cells.values())
+        cells = rows_of(source).values()
+        text += "".join(line(cell, base, played(source)) for cell in cells)
+    return text
+
+
+def rows_of(source: str) -> dict[str, list[RunData]]:
+    rows: dict[str, list[RunData]] = {}
+    for run in cheetahs(source):
+        rows.setdefault(name(run), []).append(run)
+    return rows
+
+
+def finals(source: str, row: str) -> np.ndarray:
+    return np.array([run.final for run in rows_of(source)[row]])
+
+
+def pairs() -> str:
+    """Comparisons that the tables do not have."""
+    short, long = finals("posture", "lpo, wrapped"), finals("works", "lpo, wrapped")
+    control = beats(short, finals("control", "gymnasium"))
+    text = f"- 1M steps, `lpo, wrapped` beats `gymnasium`: {control}\n"
+    for row in ("ppo, wrapped", "ppo"):
+        text += f"- 2M steps, `lpo, wrapped` beats `{row}`: {beats(long, finals('works', row))}\n"
     return text
 
 
@@ -144,5 +166,5 @@ def draw() -> None:
 
 if __name__ == "__main__":
     draw()
-    tables = table("parts"), table("reasons", "posture")
-    print(*tables, words(), figure1(), sep="\n", end="")
+    tables = table("parts"), table("reasons", "control", "posture"), table("works")
+    print(*tables, pairs(), words(), figure1(), sep="\n", end="")
