@@ -19,10 +19,13 @@ REPORTS = {
     "ablations/results/control": 10,
     "ablations/results/posture": 30,
     "ablations/results/works": 32,
+    "ablations/results/peer": 8,
     "figure2/results/steps10k": 90,
     "figure2/results/steps200k": 90,
 }
-OTHERWISE = {f"ablations/results/{name}" for name in ("reasons", "control", "posture")}  # below
+OTHERWISE = {
+    f"ablations/results/{name}" for name in ("reasons", "control", "posture", "peer")
+}  # below
 
 
 @pytest.mark.parametrize("results", REPORTS)
@@ -59,7 +62,7 @@ def test_the_reasons_of_the_stall_are_those_of_their_scripts():
     table = script["table"]
     for text in (
         table("reasons", "control", "posture"),
-        table("works"),
+        table("works", "peer"),
         script["pairs"](),
         script["words"](),
         script["figure1"](),

@@ -52,7 +52,7 @@ def interval(e: Estimate, digits: str) -> str:
 
 def played(source: str) -> dict[str, tuple[float, float]]:
     """Turns and speed of the last policy of every run."""
-    name = "posture-works" if source == "works" else "posture-ablations"
+    name = "posture-works" if source in ("works", "peer") else "posture-ablations"
     with open(HERE.parent / "figure1" / "results" / f"{name}.csv", newline="") as file:
         return {r["run"]: (float(r["turns"]), float(r["speed"])) for r in csv.DictReader(file)}
 
@@ -106,8 +106,8 @@ def pairs() -> str:
     short, long = finals("posture", "lpo, wrapped"), finals("works", "lpo, wrapped")
     control = beats(short, finals("control", "gymnasium"))
     text = f"- 1M steps, `lpo, wrapped` beats `gymnasium`: {control}\n"
-    for row in ("ppo, wrapped", "ppo"):
-        text += f"- 2M steps, `lpo, wrapped` beats `{row}`: {beats(long, finals('works', row))}\n"
+    for source, row in (("works", "ppo, wrapped"), ("works", "ppo"), ("peer", "eniac, wrapped")):
+        text += f"- 2M steps, `lpo, wrapped` beats `{row}`: {beats(long, finals(source, row))}\n"
     return text
 
 
@@ -166,5 +166,5 @@ def draw() -> None:
 
 if __name__ == "__main__":
     draw()
-    tables = table("parts"), table("reasons", "control", "posture"), table("works")
+    tables = table("parts"), table("reasons", "control", "posture"), table("works", "peer")
     print(*tables, pairs(), words(), figure1(), sep="\n", end="")

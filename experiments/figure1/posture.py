@@ -4,7 +4,8 @@
     python experiments/figure1/posture.py      # the figure alone, from results/posture.csv
     python experiments/figure1/posture.py runs/ablations runs/ablations-reasons \\
         runs/ablations-control runs/ablations-posture --name posture-ablations --by task
-    python experiments/figure1/posture.py runs/ablations-works --name posture-works --by task
+    python experiments/figure1/posture.py runs/ablations-works runs/ablations-peer \\
+        --name posture-works --by task
 
 Needs the runs with their checkpoints. Plays five episodes of each HalfCheetah policy without noise
 and writes results/posture.csv (--name: another): mean return, turns of the body in an
