@@ -52,8 +52,8 @@ def interval(e: Estimate, digits: str) -> str:
 
 def played(source: str) -> dict[str, tuple[float, float]]:
     """Turns and speed of the last policy of every run."""
-    name = "posture-works" if source in ("works", "peer") else "posture-ablations"
-    with open(HERE.parent / "figure1" / "results" / f"{name}.csv", newline="") as file:
+    stem = "posture-works" if source in ("works", "peer") else "posture-ablations"
+    with open(HERE.parent / "figure1" / "results" / f"{stem}.csv", newline="") as file:
         return {r["run"]: (float(r["turns"]), float(r["speed"])) for r in csv.DictReader(file)}
 
 
