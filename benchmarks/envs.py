@@ -27,8 +27,8 @@ from checkout import commit
 from gymnasium.vector import AutoresetMode
 
 from lpo.envs import make_batch
-from lpo.envs.native import NativeBatch
-from lpo.envs.physics import load_physics, mj, stop_profiling
+from lpo.envs.host.native import NativeBatch
+from lpo.envs.host.physics import load_physics, mj, stop_profiling
 from lpo.envs.specs import LOCOMOTION, SparseLocomotion
 
 

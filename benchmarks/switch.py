@@ -20,7 +20,7 @@ from checkout import commit
 
 from lpo import config
 from lpo.envs.specs import LOCOMOTION
-from lpo.run import make_trainer
+from lpo.runs.run import make_trainer
 
 
 def measure(env: str, steps: int, num_features: int) -> None:

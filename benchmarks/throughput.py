@@ -106,7 +106,7 @@ def make_baseline(name: str, task: str, plain: bool) -> Callable[[int], int]:
 
 def make_ours(algo: str, task: str) -> tuple[Any, Callable[[int], int]]:
     from lpo.config import Config
-    from lpo.run import make_trainer
+    from lpo.runs.run import make_trainer
 
     config = Config(
         algo=algo,
@@ -158,9 +158,9 @@ def gradient_seconds(trainer: Any, repeats: int) -> float:
     """CPU seconds of both minibatch loops in one call of ``learn`` (how: the docstring above)."""
     import jax
 
-    from lpo import train
     from lpo.algorithms import Problem
-    from lpo.minibatch import shuffled
+    from lpo.engine import train
+    from lpo.math.minibatch import shuffled
 
     def learn(epochs: int, passes: int) -> Callable[[], Any]:
         config = dataclasses.replace(trainer.config, epochs=epochs, predictor_passes=passes)

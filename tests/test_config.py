@@ -4,9 +4,10 @@ import dataclasses
 
 import pytest
 
-from lpo import algorithms, config, distributions
+from lpo import algorithms, config
 from lpo.config import Config
 from lpo.errors import LPOError
+from lpo.math import distributions
 
 
 def test_json_round_trip():

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from lpo import algorithms
-from lpo.rollout.host import empty_rollout
-from lpo.run import make_trainer
+from lpo.engine.rollout import empty_rollout
+from lpo.runs.run import make_trainer
 
 FILE = Path(__file__).parents[1] / "docs" / "algorithms" / "example.py"
 

@@ -29,9 +29,9 @@ import numpy as np
 
 from lpo import config
 from lpo.agent import PPO, Agent
+from lpo.engine.rollout import HostPolicy
 from lpo.envs.specs import LOCOMOTION, SparseLocomotion, Threshold
-from lpo.rollout.host import HostPolicy
-from lpo.run import resume, start, stopping_on_signals
+from lpo.runs.run import resume, start, stopping_on_signals
 
 RESULTS = Path(__file__).parent / "results"
 TRAIN_STEPS = 2_000_000

@@ -23,7 +23,7 @@ import numpy as np
 import optax
 
 from lpo.bonus.width import Reservoir, queries_from, unknown_everywhere, width_loss
-from lpo.nets import apply_net
+from lpo.math.nets import apply_net
 
 ROWS, BATCH, HIDDEN = 4096, 64, (64, 64)  # those of eniac-original
 STEPS = (100, 1_000, 10_000, 100_000)

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from lpo import algorithms, checkpoint, config
+from lpo import algorithms, config
+from lpo.engine.rollout import HostPolicy
 from lpo.envs.codec import Codec
 from lpo.envs.faults import Misfit
 from lpo.errors import LPOError
-from lpo.log import MemoryLog
-from lpo.rollout.host import HostPolicy
-from lpo.run import Callback, Run, count_of, make_trainer, stopping_on_signals
+from lpo.runs import checkpoint
+from lpo.runs.log import MemoryLog
+from lpo.runs.run import Callback, Run, count_of, make_trainer, stopping_on_signals
 
 
 class Agent:

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from lpo import features
 from lpo.bonus import Bonus, elliptic, none, rnd, width_network
 from lpo.config import PARTS, Config
-from lpo.distributions import Distribution
 from lpo.errors import LPOError
-from lpo.normalize import normalize
+from lpo.math import features
+from lpo.math.distributions import Distribution
+from lpo.math.normalize import normalize
 from lpo.start import Lengths, Start, cover, reset
 from lpo.switch import Look, Switch, every, growth, growth_iterations, sensitivity
 

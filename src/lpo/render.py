@@ -18,7 +18,7 @@ from lpo.agent import Agent, load_agent_checkpoint
 from lpo.envs import find_spec, make_single
 from lpo.envs.specs import LOCOMOTION
 from lpo.errors import LPOError
-from lpo.run import threshold_options
+from lpo.runs.run import threshold_options
 
 NO_GL = (
     "Cannot render without a screen ({error}); install EGL or OSMesa "

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lpo.envs import make_batch
-from lpo.envs.episodes import episode_seed
+from lpo.envs.host.episodes import episode_seed
 from lpo.errors import LPOError
 
 from .toys import Counter, Unseeded, Walk

@@ -11,7 +11,7 @@ import pytest
 from gymnasium.vector import SyncVectorEnv
 
 from lpo.envs import make_batch, make_single
-from lpo.envs.threads import Workers, usable_cores
+from lpo.envs.host.threads import Workers, usable_cores
 from lpo.errors import LPOError
 
 from .toys import Counter, DictCounter
@@ -175,5 +175,5 @@ def test_a_batch_that_nobody_closed_takes_its_threads_along():
 
 def test_default_threads_are_the_usable_cores(monkeypatch):
     assert Workers(lambda a, b: None, 1000, None).threads == usable_cores()
-    monkeypatch.setattr("lpo.envs.threads.usable_cores", lambda: 1)
+    monkeypatch.setattr("lpo.envs.host.threads.usable_cores", lambda: 1)
     assert Workers(lambda a, b: None, 1000, None)._inboxes == []

@@ -11,8 +11,8 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 from lpo.envs import make_batch
-from lpo.envs.native import NativeBatch
-from lpo.envs.physics import (
+from lpo.envs.host.native import NativeBatch
+from lpo.envs.host.physics import (
     lean_model,
     load_physics,
     mj,
@@ -232,7 +232,7 @@ def gymnasium_model(task):
 
 
 def test_an_unprovable_model_falls_back(monkeypatch):
-    monkeypatch.setattr("lpo.envs.physics.same_physics", lambda *_: False)
+    monkeypatch.setattr("lpo.envs.host.physics.same_physics", lambda *_: False)
     model, lean = load_physics(HOPPER.xml)
     assert not lean
     assert model.npair == 0

@@ -18,8 +18,8 @@ from jax import Array
 
 from lpo.bonus.base import Bonus
 from lpo.bonus.scale import scaled, shaped, width_metrics
-from lpo.features import Features
-from lpo.normalize import Moments, init_moments
+from lpo.math.features import Features
+from lpo.math.normalize import Moments, init_moments
 from lpo.types import Rollout
 
 BISECTIONS = 20

@@ -17,10 +17,10 @@ from jax import Array
 
 from lpo.bonus.base import Bonus
 from lpo.bonus.scale import scaled
-from lpo.features import reader
-from lpo.minibatch import sweep
-from lpo.nets import Net, apply_net, orthogonal_net
-from lpo.normalize import Moments, init_moments, normalize, update_moments
+from lpo.math.features import reader
+from lpo.math.minibatch import sweep
+from lpo.math.nets import Net, apply_net, orthogonal_net
+from lpo.math.normalize import Moments, init_moments, normalize, update_moments
 from lpo.types import Rollout
 
 

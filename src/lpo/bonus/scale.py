@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from lpo.normalize import Moments, update_moments
+from lpo.math.normalize import Moments, update_moments
 
 SHAPES = ("raw", "indicator", "lpo")
 

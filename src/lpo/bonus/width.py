@@ -29,10 +29,10 @@ from jax import Array
 
 from lpo.bonus.base import Bonus
 from lpo.bonus.scale import scaled, shaped, width_metrics
-from lpo.features import CLIP
-from lpo.minibatch import sweep
-from lpo.nets import Net, apply_net, orthogonal_net
-from lpo.normalize import Moments, init_moments, normalize, update_moments
+from lpo.math.features import CLIP
+from lpo.math.minibatch import sweep
+from lpo.math.nets import Net, apply_net, orthogonal_net
+from lpo.math.normalize import Moments, init_moments, normalize, update_moments
 from lpo.types import Rollout
 
 

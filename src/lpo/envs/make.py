@@ -15,12 +15,12 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import VectorEnv
 
-from lpo.envs.episodes import EpisodeBatch
+from lpo.envs.host.episodes import EpisodeBatch
+from lpo.envs.host.vector import VectorBatch
 from lpo.envs.registry import find_spec
 from lpo.envs.single import FlatEnv
 from lpo.envs.specs import LOCOMOTION, TASKS
 from lpo.envs.tabular import TabularEnv
-from lpo.envs.vector import VectorBatch
 from lpo.errors import LPOError
 from lpo.types import BatchEnv
 
@@ -50,7 +50,7 @@ def make_batch(
     if backend not in BACKENDS:
         raise LPOError(f"There is no backend {backend!r}; choose one of {', '.join(BACKENDS)}.")
     if _runs_natively(env, backend, env_kwargs):
-        from lpo.envs.native import NativeBatch  # MuJoCo is loaded only where it is needed
+        from lpo.envs.host.native import NativeBatch  # MuJoCo is loaded only where it is needed
 
         task = LOCOMOTION[_bare_id(env)]
         return NativeBatch(task, num_envs, preset=preset, threshold=threshold, threads=threads)

@@ -11,7 +11,7 @@ import numpy as np
 
 from lpo.config import Config
 from lpo.errors import LPOError
-from lpo.log import open_directory, read_metrics, read_task, task_line
+from lpo.runs.log import open_directory, read_metrics, read_task, task_line
 
 COLORS = {"lpo": "#c1272d", "eniac": "#0000a7", "rnd": "#008176", "ppo": "#6b6b6b"}
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from lpo.config import Config
 from lpo.errors import LPOError
-from lpo.log import open_directory, read_metrics, read_task, task_line
-from lpo.visits import from_json
+from lpo.runs.log import open_directory, read_metrics, read_task, task_line
+from lpo.runs.visits import from_json
 
 LAST = 5  # evaluations whose mean is the final score
 PASS = 0.5  # share of the largest return that a seed must pass to count as a success

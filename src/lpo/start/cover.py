@@ -18,9 +18,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lpo.features import Features, Reader
-from lpo.nets import ActorCritic
-from lpo.normalize import Moments
+from lpo.math.features import Features, Reader
+from lpo.math.nets import ActorCritic
+from lpo.math.normalize import Moments
 from lpo.start.base import Start
 from lpo.types import Rollout, Step
 

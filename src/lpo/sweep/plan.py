@@ -15,11 +15,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 
-from lpo import checkpoint, config
-from lpo.checkpoint import write_atomically
+from lpo import config
 from lpo.config import Config
 from lpo.errors import LPOError
-from lpo.log import FILES, claim, lock
+from lpo.runs import checkpoint
+from lpo.runs.checkpoint import write_atomically
+from lpo.runs.log import FILES, claim, lock
 from lpo.sweep.grid import Grid, Item
 
 PLAN, LOCK = "sweep.json", ".lock"

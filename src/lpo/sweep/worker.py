@@ -45,8 +45,8 @@ def pin(core: int) -> None:
 
 def work(root: Path, name: str) -> None:
     """Bring the run to its end: from nothing, from its last checkpoint, or not at all."""
-    from lpo.progress import report_result, watched
-    from lpo.run import resume, start
+    from lpo.cli.progress import report_result, watched
+    from lpo.runs.run import resume, start
     from lpo.sweep.plan import await_writer, clear, read_item, standing
 
     item, run_directory = read_item(root, name), root / name

@@ -1,8 +1,8 @@
 """Online sensitivity sampling for deep agents: switch when there is something to learn (Alg. 1, 2).
 
 The paper's deep agent replaces Algorithm 2 by a growing rollout. Here every collected (s,a) is
-measured against the sampled set Ẑ over a linear class f = θᵀφ (``lpo.features``), ‖Δθ‖ ≤ ρ, whose
-sensitivity (E1) is a closed form,
+measured against the sampled set Ẑ over a linear class f = θᵀφ (``lpo.math.features``), ‖Δθ‖ ≤ ρ,
+whose sensitivity (E1) is a closed form,
 
     s(z) = sup_Δ Δ(z)² / (min{‖Δ‖²_Ẑ, 4NW²} + 1) = max{φᵀ(Σ + I/ρ²)⁻¹φ, ρ²‖φ‖²/(4NW² + 1)},
 
@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from lpo.features import Features
+from lpo.math.features import Features
 from lpo.switch.base import Look, Switch
 
 RHO = 1.0  # radius of the ball of differences Δθ; with ‖φ‖ ≤ 1 a function moves by at most ρ = 2W

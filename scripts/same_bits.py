@@ -1,0 +1,110 @@
+"""Do two versions of lpo write the same bits? Record short runs with each, then compare.
+
+    OLD/.venv/bin/python scripts/same_bits.py record runs/bits-old
+    .venv/bin/python scripts/same_bits.py record runs/bits-new
+    python scripts/same_bits.py compare runs/bits-old runs/bits-new
+
+Every row of the table runs on a native, a Gymnasium and a finite task, and once with other parts.
+Metrics, visits and checkpoints are compared byte by byte; metrics that were renamed are compared
+under their new name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROWS = ("lpo", "lpo-s", "eniac", "rnd", "pcpg", "eniac-original", "ppo")
+TASKS = {
+    "hopper": "--env lpo/SparseHopper-v0 --threads 1",
+    "car": "--env MountainCarContinuous-v0",
+    "sea": "--env lpo/DeepSea-v0",
+}
+OTHERS = {
+    "walker": "--algo lpo --env lpo/SparseWalker2d-v0 --threads 1 --threshold hard",
+    "cheetah": "--algo lpo-s --env lpo/SparseHalfCheetah-v0 --threads 1 --threshold 1.5",
+    "parts": "--algo pcpg --switch sensitivity --start reset --env lpo/SparseHopper-v0 --threads 1",
+    "logdet": "--algo pcpg --cover-weights logdet --first-uniform 0.5 --env lpo/DeepSea-v0",
+    "product": "--algo pcpg --features product --bonus-shape lpo --env lpo/DeepSea-v0",
+    "critic": "--algo lpo-s --features critic --switch-tau 0.05 --env MountainCarContinuous-v0",
+    "network": "--algo lpo --bonus elliptic --features network --env MountainCarContinuous-v0",
+    "next": "--algo rnd --bonus width --env lpo/DeepSea-v0 --predictor-passes 2",
+    "cover": "--algo lpo --start cover --rollin-length uniform --env lpo/CombinationLock-v0",
+    "sb3": "--algo ppo --preset sb3 --env CartPole-v1",
+    "options": "--algo lpo --hidden 32 16 --no-normalize-obs --intrinsic-episodic --env CartPole-v1"
+    " --entropy-coef 0.01 --growth-iterations 5 --predictor-hidden 32 --beta 3 --seed 7",
+}
+LENGTH = "--steps 12000 --eval-every 4000 --checkpoint-every 6000 --quiet"
+RENAMED = {"eval/success": "eval/normalized_return", "rollout/success": "rollout/normalized_return"}
+
+
+def commands() -> dict[str, str]:
+    grid = {f"{a}-{t}": f"--algo {a} {words}" for t, words in TASKS.items() for a in ROWS}
+    return grid | OTHERS
+
+
+def record(out: Path) -> None:
+    """Train every run with the ``lpo`` of this interpreter, stop one in the middle, resume it."""
+    env = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+
+    def train(item: tuple[str, str]) -> None:
+        name, words = item
+        run = out / name
+        cli = [sys.executable, "-m", "lpo.cli"]
+        if name.endswith("-car"):  # half of it, then on to the end
+            flags = f"{words} {LENGTH}".replace("--steps 12000", "--steps 6000").split()
+            flags += ["--growth-iterations", "5"] if "--algo lpo " in words else []
+            subprocess.run([*cli, "train", *flags, "--out", run], check=True, env=env)
+            subprocess.run([*cli, "resume", run, "--steps", "12000", "--quiet"], check=True)
+        else:
+            flags = f"{words} {LENGTH}".split()
+            subprocess.run([*cli, "train", *flags, "--out", run], check=True, env=env)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(train, commands().items()))
+
+
+def rows_of(run: Path) -> list[dict]:
+    """The metrics of a run under their new names; success is compared where it was a share."""
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    new = any("normalized_return" in key for row in rows for key in row)
+    if new:
+        drop = RENAMED.keys()
+        return [{k: v for k, v in row.items() if k not in drop} for row in rows]
+    declared = "max_return" in json.loads((run / "task.json").read_text())
+    keep = {k: v for k, v in RENAMED.items() if declared}
+    return [
+        {keep.get(k, k): v for k, v in row.items() if k in keep or k not in RENAMED} for row in rows
+    ]
+
+
+def compare(old: Path, new: Path) -> int:
+    worst = 0
+    for name in commands():
+        a, b = old / name, new / name
+        same = {"metrics": rows_of(a) == rows_of(b)}
+        for file in sorted(a.glob("checkpoints/*.safetensors")) + sorted(a.glob("visits.json")):
+            digests = [
+                hashlib.sha256((x / file.relative_to(a)).read_bytes()).digest()
+                if (x / file.relative_to(a)).exists()
+                else None
+                for x in (a, b)
+            ]
+            same[file.name] = digests[0] == digests[1]
+        bad = [key for key, equal in same.items() if not equal]
+        worst += bool(bad)
+        print(f"{name:24s} {'equal' if not bad else 'DIFFERS: ' + ', '.join(bad)} ({len(same)})")
+    print(f"{len(commands()) - worst} of {len(commands())} runs are equal to the bit")
+    return int(worst > 0)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "record":
+        record(Path(sys.argv[2]))
+    else:
+        sys.exit(compare(Path(sys.argv[2]), Path(sys.argv[3])))

@@ -1,0 +1,5 @@
+"""``python -m lpo.cli``."""
+
+from lpo.cli.main import main
+
+main()

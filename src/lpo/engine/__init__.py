@@ -1,0 +1,1 @@
+"""The engine: the only room that knows the order of Algorithm 7."""

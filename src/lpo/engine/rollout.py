@@ -1,0 +1,133 @@
+"""Rollouts of CPU environments: the policy acts in NumPy, and nothing per step goes through JAX."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lpo.math.distributions import Distribution
+from lpo.math.nets import ActorCritic, Layer, apply_net_host
+from lpo.math.normalize import Moments, normalizer_host
+from lpo.types import BatchEnv, Rollout, Step
+
+
+class HostPolicy:
+    """A policy frozen between two switches, with its normaliser folded in."""
+
+    def __init__(self, params: ActorCritic, moments: Moments, dist: Distribution, obs_clip: float):
+        self.net = tuple(Layer(np.asarray(w), np.asarray(b)) for w, b in params.policy)
+        self.std = np.exp(np.asarray(params.log_std))
+        self.normalize = normalizer_host(moments, obs_clip)
+        self.dist, self.obs_clip = dist, obs_clip
+
+    def sample(self, obs: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        return self.dist.sample(self.outputs(obs), self.std, noise)
+
+    def mode(self, obs: np.ndarray) -> np.ndarray:
+        return self.dist.mode(self.outputs(obs))
+
+    def like(self, params: ActorCritic, moments: Moments) -> HostPolicy:
+        """Another policy of the same kind."""
+        return HostPolicy(params, moments, self.dist, self.obs_clip)
+
+    def follow(self, step: Step) -> np.ndarray:
+        """Every real step of the policy is its own to learn from."""
+        return step.valid
+
+    def outputs(self, obs: np.ndarray) -> np.ndarray:
+        return apply_net_host(self.net, self.normalize(obs))
+
+
+def empty_rollout(steps: int, num_envs: int, obs_size: int, action_size: int) -> Rollout:
+    """The buffer that every rollout of a run fills from the front."""
+    shape = (steps, num_envs)
+    return Rollout(
+        obs=np.zeros((*shape, obs_size), np.float32),
+        action=np.zeros((*shape, action_size), np.float32),
+        reward=np.zeros(shape, np.float32),
+        terminated=np.zeros(shape, bool),
+        truncated=np.zeros(shape, bool),
+        next_obs=np.zeros((*shape, obs_size), np.float32),
+        valid=np.zeros(shape, bool),
+        last_obs=np.zeros((num_envs, obs_size), np.float32),
+    )
+
+
+class Episode(NamedTuple):
+    ret: float
+    length: int
+
+
+class Episodes:
+    """Returns and lengths of the episodes under way, and those that ended."""
+
+    def __init__(self, num_envs: int, window: int = 100):
+        self.ret = np.zeros(num_envs)
+        self.length = np.zeros(num_envs, np.int64)
+        self.ended: list[Episode] = []  # since the last call of take()
+        self.recent: deque[Episode] = deque(maxlen=window)
+
+    def add(self, reward: np.ndarray, done: np.ndarray, valid: np.ndarray) -> None:
+        """Count steps [T, N], whole columns at a time: most of them end no episode."""
+        reward = np.where(valid, reward, 0.0)
+        begin = np.zeros(len(self.ret), np.int64)
+        for t, i in np.argwhere(done):  # in the order of time
+            self._count(i, slice(begin[i], t + 1), reward, valid)
+            self.ended.append(Episode(float(self.ret[i]), int(self.length[i])))
+            self.ret[i], self.length[i], begin[i] = 0.0, 0, t + 1
+        for i, first in enumerate(begin):
+            self._count(i, slice(first, None), reward, valid)
+
+    def _count(self, i: int, steps: slice, reward: np.ndarray, valid: np.ndarray) -> None:
+        self.ret[i] += reward[steps, i].sum()
+        self.length[i] += valid[steps, i].sum()
+
+    def take(self) -> list[Episode]:
+        ended, self.ended = self.ended, []
+        self.recent.extend(ended)
+        return ended
+
+    def get_state(self) -> dict[str, np.ndarray]:
+        recent = np.array(self.recent, np.float64).reshape(-1, 2)
+        return {"ret": self.ret.copy(), "length": self.length.copy(), "recent": recent}
+
+    def set_state(self, state: dict[str, np.ndarray]) -> None:
+        self.ret, self.length = state["ret"].copy(), state["length"].copy()
+        self.recent.clear()
+        self.recent.extend(Episode(float(r), int(n)) for r, n in state["recent"])
+
+
+def collect(
+    env: BatchEnv,
+    actor: Any,
+    dist: Distribution,
+    buffer: Rollout,
+    rows: range,
+    obs: np.ndarray,
+    rng: np.random.Generator,
+    episodes: Episodes,
+) -> np.ndarray:
+    """Line 6 of Algorithm 7: run π, filling ``rows`` of the buffer; the observation after them.
+
+    ``actor`` is the policy, or what a start puts in front of it (``lpo.start``).
+    """
+    noise = dist.draw(rng, (len(rows), env.num_envs, dist.noise_size))
+    rewards, real = np.empty((len(rows), env.num_envs)), np.empty((len(rows), env.num_envs), bool)
+    to_env = dist.to_env
+    for i, t in enumerate(rows):
+        buffer.obs[t] = obs
+        action = actor.sample(buffer.obs[t], noise[i])
+        step = env.step(to_env(action))
+        buffer.action[t] = action
+        buffer.reward[t] = step.reward
+        buffer.terminated[t] = step.terminated
+        buffer.truncated[t] = step.truncated
+        buffer.next_obs[t] = step.next_obs
+        buffer.valid[t] = actor.follow(step)
+        rewards[i], real[i] = step.reward, step.valid
+        obs = step.obs
+    steps = slice(rows.start, rows.stop)
+    episodes.add(rewards, buffer.terminated[steps] | buffer.truncated[steps], real)
+    return obs

@@ -1,0 +1,1 @@
+"""Environments that are stepped on the host: Gymnasium's and the native MuJoCo batch."""

@@ -1,0 +1,125 @@
+"""Feature maps φ with ‖φ‖ ≤ 1: the function class whose sensitivity and width are closed forms.
+
+With f(z) = θᵀφ(z) and differences Δθ in a ball of radius ρ, eqs. (E1) and (E3) of the paper need
+only φ and a Gram matrix. All maps are frozen; but for the product they read inputs normalised by
+their own running moments (clipped to ±5) that move as data comes in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from lpo.math.nets import Net, apply_net
+from lpo.math.normalize import Moments, init_moments, normalize, update_moments
+from lpo.types import Rollout
+
+CLIP = 5.0
+
+
+class Reader(NamedTuple):
+    """What of a transition a bonus or a switch looks at."""
+
+    size: int
+    read: Callable  # rollout → [T, N, size]
+
+
+def reader(inputs: str, obs_size: int, action_size: int, action_features: Callable) -> Reader:
+    """``inputs``: "sa" (LPO, ENIAC), "next" (RND's s′) or "s"."""
+
+    def pair(rollout: Rollout) -> Array:
+        return jnp.concatenate([rollout.obs, action_features(rollout.action)], axis=-1)
+
+    readers = {
+        "sa": Reader(obs_size + action_size, pair),
+        "next": Reader(obs_size, lambda rollout: rollout.next_obs),
+        "s": Reader(obs_size, lambda rollout: rollout.obs),
+    }
+    return readers[inputs]
+
+
+class FeatureState(NamedTuple):
+    weights: Array  # [D_in, M] frozen
+    inputs: Moments  # of x
+    norm: Moments  # of ‖x̂‖², the squared scale of the normalised inputs
+
+
+class Features(NamedTuple):
+    size: int
+    init: Callable  # key → state
+    observe: Callable  # (state, x [M, D_in], valid [M]) → state with the moments moved
+    apply: Callable  # (state, x [..., D_in]) → φ [..., size], ‖φ‖ ≤ 1
+
+
+def _observe(state: FeatureState, x: Array, valid: Array) -> FeatureState:
+    inputs = update_moments(state.inputs, x, valid)
+    square = (normalize(inputs, x, CLIP) ** 2).sum(-1, keepdims=True)
+    return state._replace(inputs=inputs, norm=update_moments(state.norm, square, valid))
+
+
+def _start(weights: Array, size: int) -> FeatureState:
+    norm = init_moments(1)._replace(mean=jnp.full(1, size, jnp.float32))
+    return FeatureState(weights, init_moments(size), norm)
+
+
+def fourier(input_size: int, num_features: int, bandwidth: float) -> Features:
+    """φ(x) = [cos Wx̂, sin Wx̂]/√(D/2), so that E φ(x)ᵀφ(y) = exp(−‖x̂−ŷ‖²/(2h²)) and ‖φ‖ = 1.
+
+    h² = ``bandwidth``²·E‖x̂‖²: two draws of the data have squared distance 2E‖x̂‖² on average and
+    so a kernel of about exp(−1/bandwidth²), whatever the dimension (and for one-hot states too).
+    """
+    half = num_features // 2
+
+    def init(key: Array) -> FeatureState:
+        return _start(jax.random.normal(key, (input_size, half)), input_size)
+
+    def apply(state: FeatureState, x: Array) -> Array:
+        h = bandwidth * jnp.sqrt(state.norm.mean[0])
+        phase = normalize(state.inputs, x, CLIP) @ state.weights / h
+        return jnp.concatenate([jnp.cos(phase), jnp.sin(phase)], axis=-1) / jnp.sqrt(half)
+
+    return Features(2 * half, init, _observe, apply)
+
+
+def network(input_size: int, num_features: int) -> Features:
+    """The last hidden layer of a frozen random network, relu(W[x̂, 1]) / its norm: ‖φ‖ = 1.
+
+    An arc-cosine kernel (Cho and Saul 2009): smoother than the Gaussian one and without its
+    bandwidth; the 1 keeps inputs apart that differ in length only.
+    """
+
+    def init(key: Array) -> FeatureState:
+        return _start(jax.random.normal(key, (input_size + 1, num_features)), input_size)
+
+    def apply(state: FeatureState, x: Array) -> Array:
+        x = normalize(state.inputs, x, CLIP) / jnp.sqrt(state.norm.mean[0])
+        hidden = jax.nn.relu(x @ state.weights[:-1] + state.weights[-1])
+        return hidden / jnp.maximum(jnp.linalg.norm(hidden, axis=-1, keepdims=True), 1e-6)
+
+    return Features(num_features, init, _observe, apply)
+
+
+def product(obs_size: int, action_size: int) -> Features:
+    """φ(s, a) = s ⊗ a over its norm: of one-hot states and actions, the class of all functions.
+
+    Σ counts the visits of every pair, and nothing is ever known because something like it is: a
+    kernel with fewer features than a finite task has pairs runs out of directions.
+    """
+
+    def apply(state: tuple, x: Array) -> Array:
+        s, a = x[..., :obs_size], x[..., obs_size:]
+        phi = (s[..., :, None] * a[..., None, :]).reshape(*x.shape[:-1], -1) if action_size else s
+        return phi / jnp.maximum(jnp.linalg.norm(phi, axis=-1, keepdims=True), 1e-6)
+
+    size = obs_size * max(action_size, 1)
+    return Features(size, lambda key: (), lambda state, x, valid: state, apply)
+
+
+def critic_layer(critics: Net, obs: Array) -> Array:
+    """The last hidden layer of the first (reward) critic, at normalised observations."""
+    hidden = tuple(layer._replace(w=layer.w[0], b=layer.b[0]) for layer in critics[:-1])
+    return jnp.tanh(apply_net(hidden, obs))

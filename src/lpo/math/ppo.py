@@ -1,0 +1,95 @@
+"""The PPO core that all algorithms share: SB3's losses with one value loss per stream."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+
+from lpo.math.distributions import Distribution
+from lpo.math.minibatch import sweep
+from lpo.math.nets import ActorCritic, apply_net, values
+
+
+class Batch(NamedTuple):
+    """Transitions as the update sees them, one row each."""
+
+    obs: Array  # [M, O] normalised
+    action: Array  # [M, A]
+    log_prob: Array  # [M, 1] of the policy that acted
+    advantage: Array  # [M, 1] Â = α Â_ext + β Â_int
+    returns: Array  # [M, S] value targets
+
+
+class Losses(NamedTuple):
+    """Coefficients of the objective."""
+
+    clip: float
+    value_coef: float
+    entropy_coef: float
+    normalize_advantage: bool
+
+
+def loss(
+    params: ActorCritic, batch: Batch, dist: Distribution, c: Losses
+) -> tuple[Array, dict[str, Array]]:
+    """L = −E min(ρÂ, clip(ρ, 1±ε)Â) + c_v Σ_s E(V_s − R_s)² − c_h E H."""
+    outputs = apply_net(params.policy, batch.obs)
+    log_prob = dist.log_prob(outputs, params.log_std, batch.action)
+    advantage = batch.advantage[:, 0]
+    if c.normalize_advantage:  # with the sample std (n − 1), as torch's
+        advantage = (advantage - advantage.mean()) / (advantage.std(ddof=1) + 1e-8)
+    log_ratio = log_prob - batch.log_prob[:, 0]
+    ratio = jnp.exp(log_ratio)
+    clipped = jnp.clip(ratio, 1 - c.clip, 1 + c.clip)
+    policy_loss = -jnp.minimum(ratio * advantage, clipped * advantage).mean()
+    value_losses = ((values(params.critics, batch.obs) - batch.returns.T) ** 2).mean(-1)
+    entropy = dist.entropy(outputs, params.log_std).mean()
+    total = policy_loss + c.value_coef * value_losses.sum() - c.entropy_coef * entropy
+    stats = {
+        "policy_loss": policy_loss,
+        "value_losses": value_losses,
+        "entropy": entropy,
+        "kl": (ratio - 1 - log_ratio).mean(),
+        "clip_fraction": (jnp.abs(ratio - 1) > c.clip).mean(),
+    }
+    return total, stats
+
+
+def optimizer(
+    learning_rate: float, max_grad_norm: float, eps: float
+) -> optax.GradientTransformation:
+    """Adam behind a clip of the global norm, on one flat vector: fewer, longer loops."""
+    return optax.flatten(
+        optax.chain(optax.clip_by_global_norm(max_grad_norm), optax.adam(learning_rate, eps=eps))
+    )
+
+
+def update(
+    params: ActorCritic,
+    opt_state: Any,
+    batch: Batch,
+    valid: Array,
+    key: Array,
+    *,
+    dist: Distribution,
+    optim: optax.GradientTransformation,
+    coefficients: Losses,
+    epochs: int,
+    batch_size: int,
+) -> tuple[ActorCritic, Any, dict[str, Array]]:
+    """Line 9 of Algorithm 7: optimise π, V_ext and V_int on D_k."""
+
+    def step(carry, minibatch):
+        params, opt_state = carry
+        grads, stats = jax.grad(loss, has_aux=True)(params, minibatch, dist, coefficients)
+        updates, opt_state = optim.update(grads, opt_state, params)
+        return (optax.apply_updates(params, updates), opt_state), stats
+
+    (params, opt_state), stats = sweep(
+        step, (params, opt_state), batch, valid, key, epochs, batch_size
+    )
+    return params, opt_state, stats

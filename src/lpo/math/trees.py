@@ -1,0 +1,32 @@
+"""Pytrees as named arrays, the form in which checkpoints hold them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from lpo.errors import LPOError
+
+
+def flatten(prefix: str, tree: Any) -> dict[str, np.ndarray]:
+    """A pytree as named arrays: ``prefix.params.policy[0].w`` and so on."""
+    leaves = jax.tree_util.tree_flatten_with_path(jax.device_get(tree))[0]
+    return {prefix + jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
+
+
+def unflatten(prefix: str, like: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """The pytree shaped as ``like`` with the named arrays in it."""
+    paths, treedef = jax.tree_util.tree_flatten_with_path(like)
+    leaves = []
+    for path, leaf in paths:
+        name = prefix + jax.tree_util.keystr(path)
+        found = arrays.get(name)
+        if found is None or found.shape != np.shape(leaf) or found.dtype != leaf.dtype:
+            raise LPOError(
+                f"The checkpoint does not fit its configuration at {name}; "
+                "resume with the config.json that the run was started with."
+            )
+        leaves.append(jax.numpy.asarray(found))
+    return treedef.unflatten(leaves)

@@ -1,0 +1,1 @@
+"""Runs on disk: directories, checkpoints, logs, packed files."""

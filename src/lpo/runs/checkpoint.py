@@ -1,0 +1,109 @@
+"""Checkpoints: safetensors and a JSON record with its checksum, written atomically. No pickle.
+
+A checkpoint is the pair ``NNN.safetensors`` and ``NNN.json``. The record is renamed into place last
+and holds the SHA-256 of the arrays, so a checkpoint exists only when it is whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from lpo.errors import LPOError
+
+FORMAT = 1
+
+
+class Checkpoint(NamedTuple):
+    arrays: dict[str, np.ndarray]
+    record: dict[str, Any]
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """All of ``data`` under ``path``, or what was there before."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def save(folder: Path, name: str, arrays: dict[str, np.ndarray], record: dict[str, Any]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    data = safetensors.numpy.save({k: np.asarray(v, order="C") for k, v in arrays.items()})
+    path = folder / f"{name}.safetensors"
+    write_atomically(path, data)
+    record = {"format": FORMAT, "sha256": hashlib.sha256(data).hexdigest(), **record}
+    write_atomically(path.with_suffix(".json"), (json.dumps(record, indent=2) + "\n").encode())
+    return path
+
+
+def load(path: Path) -> Checkpoint:
+    """Read and verify; a damaged or foreign file is refused, never executed."""
+    remedy = "use another checkpoint of the run or train again."
+    try:
+        record = json.loads(path.with_suffix(".json").read_text())
+        data = path.with_suffix(".safetensors").read_bytes()
+    except (OSError, ValueError) as error:
+        raise LPOError(f"Cannot read the checkpoint {path} ({error}); {remedy}") from error
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        raise LPOError(f"The checkpoint {path} is of another format than {FORMAT}; {remedy}")
+    if hashlib.sha256(data).hexdigest() != record.get("sha256"):
+        raise LPOError(f"The checkpoint {path} is damaged: its checksum does not match; {remedy}")
+    try:
+        return Checkpoint(safetensors.numpy.load(data), record)
+    except safetensors.SafetensorError as error:
+        raise LPOError(
+            f"The checkpoint {path} is not a safetensors file ({error}); {remedy}"
+        ) from error
+
+
+def names(folder: Path) -> list[str]:
+    """Numbered checkpoints that are whole, oldest first."""
+    return sorted(
+        p.stem for p in folder.glob("[0-9]*.json") if p.with_suffix(".safetensors").exists()
+    )
+
+
+def candidates(folder: Path) -> Iterator[Path]:
+    """Newest first."""
+    return (folder / f"{name}.safetensors" for name in reversed(names(folder)))
+
+
+def load_latest(folder: Path) -> tuple[Checkpoint, list[str]]:
+    """The newest checkpoint that is sound, and what was wrong with the newer ones."""
+    problems = []
+    for path in candidates(folder):
+        try:
+            return load(path), problems
+        except LPOError as error:
+            problems.append(f"{error} Going on from the one before.")
+    why = "no checkpoint in it is sound" if problems else "it holds no checkpoint"
+    raise LPOError(
+        f"Nothing to resume in {folder.parent}: {why}; train again into a new directory."
+    )
+
+
+def prune(folder: Path, keep: int) -> None:
+    """Keep the latest ``keep``; the record goes first: half a pair is never taken for one."""
+    for name in names(folder)[:-keep]:
+        (folder / f"{name}.json").unlink(missing_ok=True)
+        (folder / f"{name}.safetensors").unlink(missing_ok=True)

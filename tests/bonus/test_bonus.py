@@ -1,0 +1,178 @@
+"""The bonus: normalised over time, trained on what was seen, and felt by the gradient."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from lpo.algorithms import Problem
+from lpo.bonus import Bonus, none, rnd
+from lpo.bonus.scale import discounted_sums
+from lpo.config import Config
+from lpo.engine.rollout import empty_rollout
+from lpo.engine.train import assemble, init_state, prepare
+from lpo.math import distributions, ppo
+
+DIST = distributions.for_space(spaces.Box(-1.0, 1.0, (2,), np.float32))
+
+
+def make(inputs="sa", **overrides) -> Bonus:
+    options = dict(
+        inputs=inputs,
+        obs_size=3,
+        action_size=2,
+        action_features=DIST.features,
+        num_envs=2,
+        gamma=0.5,
+        learning_rate=1e-2,
+        passes=20,
+        batch_size=8,
+        hidden=(16,),
+        num_features=4,
+    )
+    return rnd(**(options | overrides))
+
+
+def rollout(steps=40, seed=0, pad=0):
+    rng = np.random.default_rng(seed)
+    data = empty_rollout(steps + pad, 2, 3, 2)
+    for field in (data.obs, data.next_obs, data.action):
+        field[:] = rng.standard_normal(field.shape)
+    data.valid[:steps] = True
+    return jax.tree.map(jnp.asarray, data)
+
+
+def test_sums_run_over_time_in_each_environment():
+    b = jnp.array([[1.0, 10.0], [2.0, 20.0], [4.0, 40.0]])
+    valid = jnp.array([[True, True], [True, False], [True, True]])
+    last, sums = discounted_sums(jnp.array([8.0, 0.0]), b, valid, 0.5)
+    # env 0: ½·8+1 = 5, ½·5+2 = 4.5, ½·4.5+4 = 6.25;  env 1: 10, passed over, ½·10+40 = 45
+    np.testing.assert_allclose(sums, [[5.0, 10.0], [4.5, 10.0], [6.25, 45.0]])
+    np.testing.assert_allclose(last, [6.25, 45.0])
+
+
+def test_the_bonus_is_divided_by_the_spread_of_its_discounted_sums():
+    bonus, data = make(), rollout()
+    state = bonus.init(jax.random.key(0))
+    b, after, metrics = bonus.score(state, data)
+    raw = np.asarray(b[0]) * float(metrics["bonus/scale"])
+    sums = np.zeros((40, 2))
+    for t in range(40):
+        sums[t] = raw[t] + (0.5 * sums[t - 1] if t else 0)
+    assert float(metrics["bonus/scale"]) == pytest.approx(sums.std(), rel=1e-3)
+    np.testing.assert_allclose(after.discounted, sums[-1], rtol=1e-4)
+    assert float(metrics["bonus/raw_mean"]) == pytest.approx(raw.mean(), rel=1e-4)
+
+
+def test_the_filter_goes_on_from_one_rollout_to_the_next():
+    bonus = make()
+    state = bonus.init(jax.random.key(0))
+    _, state, _ = bonus.score(state, rollout(seed=1))
+    b, after, metrics = bonus.score(state, rollout(seed=2))
+    first = float(state.discounted[0])
+    raw = np.asarray(b[0])[:, 0] * float(metrics["bonus/scale"])
+    expected = first
+    for value in raw:
+        expected = 0.5 * expected + value
+    assert float(after.discounted[0]) == pytest.approx(expected, rel=1e-4)
+
+
+def test_padding_changes_nothing():
+    bonus = make()
+    state = bonus.init(jax.random.key(0))
+    b, plain, _ = bonus.score(state, rollout())
+    padded_b, padded, _ = bonus.score(state, rollout_with_padding())
+    np.testing.assert_allclose(padded_b[0, :40], b[0], rtol=1e-5)
+    assert (np.asarray(padded_b[0, 40:]) == 0).all()
+    np.testing.assert_allclose(padded.discounted, plain.discounted, rtol=1e-5)
+    np.testing.assert_allclose(padded.inputs.mean, plain.inputs.mean, rtol=1e-4, atol=1e-6)
+
+
+def rollout_with_padding():
+    data = rollout()
+    return jax.tree.map(
+        lambda x: x if x.ndim == 2 and x.shape[0] == 2 else jnp.concatenate([x, x[:7]]), data
+    )._replace(valid=jnp.arange(47)[:, None].repeat(2, 1) < 40)
+
+
+def test_what_was_seen_is_less_novel_than_what_was_not():
+    """Train on environment 0 alone (around +1) and score both (environment 1 is around −1)."""
+    bonus, data = make(), rollout()
+    places = jnp.array([[1.0], [-1.0]])
+    data = data._replace(obs=places + 0.3 * data.obs, action=0.3 * data.action)
+    state = bonus.init(jax.random.key(0))
+    before, state, _ = bonus.score(state, data)
+    seen = data._replace(valid=data.valid & jnp.array([True, False]))
+    for i in range(5):
+        state, _ = bonus.update(state, seen, jax.random.key(i))
+    after, _, _ = bonus.score(state, data)
+    gain = np.asarray((after / before).mean((0, 1)))
+    assert gain[0] < 0.3 * gain[1]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "moves"),
+    [("sa", {"obs", "action"}), ("next", {"next_obs"}), ("s", {"obs"})],
+)
+def test_inputs_read_what_they_say(inputs, moves):
+    bonus, data = make(inputs), rollout()
+    state = bonus.init(jax.random.key(0))
+    base = np.asarray(bonus.score(state, data)[0])
+    for field in ("obs", "action", "next_obs", "reward"):
+        x = getattr(data, field)
+        changed = data._replace(**{field: x.at[0].set(0.5)})
+        differs = not np.array_equal(np.asarray(bonus.score(state, changed)[0]), base)
+        assert differs == (field in moves)
+
+
+def fixed(b: float) -> Bonus:
+    """A bonus of ``b`` on every step."""
+    return Bonus(
+        1,
+        lambda key: (),
+        lambda state, r: (jnp.full((1, *r.reward.shape), b), state, {}),
+        lambda state, r, key: (state, {}),
+    )
+
+
+def test_the_bonus_reaches_the_advantage_by_the_amount_worked_out_by_hand():
+    """Two steps, V = 0, γ_ext = ½, γ_int = ¼, λ = 1, α = 2, β = 3, r = (0, 8), b = 1.
+
+    Â_ext = (½·8, 8) = (4, 8);  Â_int = (1 + ¼, 1);  Â = 2Â_ext + 3Â_int = (11.75, 19).
+    """
+    c = Config(gamma_ext=0.5, gamma_int=0.25, gae_lambda=1.0, alpha=2.0, beta=3.0, num_envs=1)
+    parts = assemble(c, Problem(3, DIST))._replace(bonus=fixed(1.0))
+    state = init_state(parts, 0)
+    zero = jax.tree.map(jnp.zeros_like, state.params.critics)
+    state = state._replace(params=state.params._replace(critics=zero))
+    data = empty_rollout(2, 1, 3, 2)
+    data.valid[:] = True
+    data.reward[:] = [[0.0], [8.0]]
+    ready = prepare(parts, state, jax.tree.map(jnp.asarray, data))
+    np.testing.assert_allclose(ready.advantages[:, :, 0], [[4.0, 8.0], [1.25, 1.0]])
+    np.testing.assert_allclose(ready.batch.advantage[:, 0], [11.75, 19.0])
+    without = prepare(parts._replace(weights=jnp.array([2.0, 0.0])), state, data)
+    np.testing.assert_allclose(without.batch.advantage[:, 0], [8.0, 16.0])
+
+
+def test_the_bonus_reaches_the_gradient():
+    """Where no reward was found, the policy moves with the bonus and stands still without it."""
+    c = Config(normalize_advantage=False, num_envs=2)
+    data = rollout()
+    gradients = {}
+    for b in (0.0, 1.0):
+        parts = assemble(c, Problem(3, DIST))._replace(bonus=fixed(b))
+        state = init_state(parts, 0)
+        zero = jax.tree.map(jnp.zeros_like, state.params.critics)
+        params = state.params._replace(critics=zero)
+        batch = prepare(parts, state._replace(params=params), data).batch
+        grads, _ = jax.grad(ppo.loss, has_aux=True)(params, batch, DIST, parts.coefficients)
+        gradients[b] = float(jnp.abs(grads.policy[-1].b).sum())
+    assert gradients[0.0] == 0.0
+    assert gradients[1.0] > 1e-2
+
+
+def test_none_adds_no_stream():
+    b, _, metrics = none().score(none().init(jax.random.key(0)), rollout())
+    assert b.shape == (0, 40, 2) and metrics == {}

@@ -1,0 +1,187 @@
+"""Elliptic and trained widths against certificates and closed forms."""
+
+import runpy
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from scipy import optimize
+
+from lpo.bonus import elliptic, width_network
+from lpo.bonus.elliptic import width
+from lpo.bonus.scale import shaped
+from lpo.bonus.width import Reservoir, refill, width_loss
+from lpo.engine.rollout import empty_rollout
+from lpo.math import features
+from lpo.math.nets import apply_net, orthogonal_net
+
+
+def unit(rng, rows, size):
+    x = rng.standard_normal((rows, size))
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+def test_the_width_of_a_table_is_one_over_the_root_of_the_visits():
+    """φ one-hot: ω = min{√(ε/n), ρ}, and ρ where nobody was (Σ is exactly singular there)."""
+    visits = jnp.array([0.0, 1.0, 4.0, 1e6])
+    ours = jax.jit(width, static_argnums=(3, 4))(visits, jnp.eye(4), jnp.eye(4), 2.0, 1.0)
+    np.testing.assert_allclose(ours, [1.0, 1.0, 0.5**0.5, 2e-6**0.5], rtol=1e-4)
+
+
+@pytest.mark.parametrize(("samples", "epsilon"), [(0, 1.0), (3, 1.0), (40, 0.5), (3000, 4.0)])
+def test_the_width_is_attained_and_cannot_be_exceeded(samples, epsilon):
+    """A feasible Δθ that attains ω (float64), and random feasible ones that stay below it."""
+    rng = np.random.default_rng(0)
+    rho, data, phi = 1.5, unit(rng, samples, 6), unit(rng, 20, 6)
+    gram = data.T @ data
+    eigenvalues, basis = np.linalg.eigh(gram)
+    w = np.asarray(
+        jax.jit(width)(
+            *(jnp.asarray(x, jnp.float32) for x in (eigenvalues, basis, phi)), epsilon, rho
+        )
+    )
+    np.testing.assert_allclose(w, best_by_direction(gram, phi, epsilon, rho), atol=1e-5)
+    delta = rng.standard_normal((4000, 6))
+    fit = np.einsum("ni,ij,nj->n", delta, gram, delta)
+    size = np.maximum(np.sqrt(fit / epsilon), np.linalg.norm(delta, axis=1) / rho)
+    assert (np.abs(delta / size[:, None] @ phi.T).max(0) <= w + 1e-5).all()
+    if samples == 0:
+        np.testing.assert_allclose(w, rho, rtol=1e-5)
+
+
+def best_by_direction(gram, phi, epsilon, rho):
+    """sup Δᵀφ in float64: Δ ∝ (sΣ/ε + (1−s)I/ρ²)⁻¹φ, both constraints checked on Δ itself."""
+
+    def attained(t, x):
+        s = 1 / (1 + np.exp(-t))
+        delta = np.linalg.solve(s * gram / epsilon + (1 - s) * np.eye(len(gram)) / rho**2, x)
+        fit = max(delta @ gram @ delta, 0.0)
+        return delta @ x / max(np.sqrt(fit / epsilon), np.linalg.norm(delta) / rho)
+
+    grid = np.linspace(-25, 25, 101)
+    best = []
+    for x in phi:
+        t = grid[np.argmax([attained(t, x) for t in grid])]
+        found = optimize.minimize_scalar(
+            lambda t, x=x: -attained(t, x), bounds=(t - 1, t + 1), options={"xatol": 1e-9}
+        )
+        best.append(-found.fun)
+    return np.array(best)
+
+
+def test_shapes_by_hand():
+    """β = ½, γ = ¾: 3/(1−γ) = 12, 1/(1−γ) = 4, 2ω/β = 4ω."""
+    w = jnp.array([0.25, 0.5, 1.0])
+    np.testing.assert_allclose(shaped("raw", w, 0.5, 0.75), [0.25, 0.5, 1.0])
+    np.testing.assert_allclose(shaped("indicator", w, 0.5, 0.75), [0.0, 4.0, 4.0])
+    np.testing.assert_allclose(shaped("lpo", w, 0.5, 0.75), [1.0, 12.0, 12.0])
+
+
+def two_places(steps=60, pad=0):
+    """Environment 0 lives around +1, environment 1 around −1."""
+    rng = np.random.default_rng(0)
+    data = empty_rollout(steps + pad, 2, 2, 1)
+    data.obs[:] = 0.2 * rng.standard_normal(data.obs.shape) + np.array([[1.0], [-1.0]])
+    data.valid[:steps] = True
+    return jax.tree.map(jnp.asarray, data)
+
+
+STATE = features.reader("s", 2, 0, lambda action: action)
+COMMON = dict(num_envs=2, gamma=0.9, gamma_ext=0.9, threshold=0.1)
+
+
+def kernel_bonus(shape="raw"):
+    phi = features.fourier(2, 64, 0.5)
+    return elliptic(phi, STATE.read, shape=shape, epsilon=1.0, **COMMON)
+
+
+def trained_bonus(shape="raw"):
+    return width_network(
+        2, STATE.read, shape=shape, prior=60, learning_rate=3e-3, passes=10, batch_size=16,
+        hidden=(32,), capacity=128, **COMMON,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("make", [kernel_bonus, trained_bonus])
+def test_a_place_that_was_visited_is_less_novel(make):
+    bonus, data = make(), two_places()
+    state = bonus.init(jax.random.key(0))
+    score, update = jax.jit(bonus.score), jax.jit(bonus.update)
+    _, state, first = score(state, data)
+    assert float(first["bonus/width"]) == pytest.approx(1.0, abs=0.05)  # all is new at first
+    seen = data._replace(valid=data.valid & jnp.array([True, False]))
+    for i in range(6):
+        state, metrics = update(state, seen, jax.random.key(i))
+    after, _, last = score(state, data)
+    raw = np.asarray(after[0]) * float(last["bonus/scale"])
+    assert raw[:, 0].mean() < 0.5 * raw[:, 1].mean()
+    assert all(np.isfinite(float(v)) for v in (last | metrics).values())
+
+
+def test_the_gram_matrix_holds_the_valid_rows():
+    bonus, data = kernel_bonus(), two_places(steps=5, pad=3)
+    _, state, _ = jax.jit(bonus.score)(bonus.init(jax.random.key(0)), data)
+    state, metrics = jax.jit(bonus.update)(state, data, jax.random.key(0))
+    assert float(jnp.trace(state.gram)) == pytest.approx(10.0, rel=1e-4)  # ten samples, ‖φ‖ = 1
+    assert 0 < float(metrics["bonus/dimension"]) < 10
+
+
+def test_the_trained_width_tends_to_its_closed_form():
+    """Three one-hot places, q = ⅓ each, p = (½, ⅓, ⅙), κ = 6: h* = q/(q + κp) = 1/10, 1/7, 1/4."""
+    eye = jnp.eye(3)
+    data = jnp.concatenate([eye[:1].repeat(3, 0), eye[1:2].repeat(2, 0), eye[2:]])
+    net = orthogonal_net(jax.random.key(0), (3, 16, 1), 1.4, 1.0)
+    optim = optax.adam(1e-2)
+
+    def step(carry, _):
+        net, opt = carry
+        grads = jax.grad(width_loss)(net, eye, data, 6.0)
+        updates, opt = optim.update(grads, opt)
+        return (optax.apply_updates(net, updates), opt), None
+
+    (net, _), _ = jax.lax.scan(step, (net, optim.init(net)), None, length=2000)
+    h = apply_net(net, eye, jax.nn.relu)[:, 0]
+    np.testing.assert_allclose(h, [1 / 10, 1 / 7, 1 / 4], atol=2e-3)
+
+
+def test_a_width_far_off_does_not_run_away():
+    """The loss is a mean of squares: weights blown up by 100 come back instead of overflowing."""
+    big = tuple(
+        layer._replace(w=100 * layer.w)
+        for layer in orthogonal_net(jax.random.key(0), (3, 16, 1), 1, 1)
+    )
+    x = jax.random.normal(jax.random.key(1), (8, 3))
+    loss, grads = jax.jit(jax.value_and_grad(width_loss))(big, x, x, 10.0)
+    slope = sum(jax.tree.leaves(jax.tree.map(lambda g, w: (g * w).sum(), grads, big)))
+    assert float(loss) > 1 and float(slope) > 0  # descending shrinks the weights
+
+
+def test_a_width_without_a_target_grows_and_ours_does_not():
+    path = Path(__file__).parents[2] / "experiments" / "figure2" / "unstable.py"
+    script = runpy.run_path(str(path))
+    script["widths"].__globals__["STEPS"] = (500, 2500)
+    data = script["play"]()
+    early, late = script["widths"](script["unbounded"](1.0), data)
+    assert late > 5 * early and late > 5
+    ours = list(script["widths"](script["OBJECTIVES"]["ours, κ = 1"], data))
+    assert max(ours) < 1.5
+
+
+def test_the_reservoir_is_a_uniform_sample():
+    """Of 40 rows that come in four lots, each stays with probability 10/40."""
+    rows = jnp.arange(40.0)[:, None]
+
+    def fill(key):
+        reservoir = Reservoir(jnp.zeros((10, 1)), jnp.full(10, -1.0))
+        for i in range(4):
+            lot = rows[10 * i : 10 * i + 10]
+            reservoir = refill(reservoir, lot, jnp.ones(10, bool), jax.random.fold_in(key, i))
+        return reservoir.rows[:, 0]
+
+    kept = np.asarray(jax.jit(jax.vmap(fill))(jax.random.split(jax.random.key(0), 2000)))
+    share = np.bincount(kept.astype(int).ravel(), minlength=40) / 2000
+    np.testing.assert_allclose(share, 0.25, atol=5 * np.sqrt(0.25 * 0.75 / 2000))
+    assert all(len(set(row)) == 10 for row in kept[:50])

@@ -1,0 +1,202 @@
+"""The commands as a user types them: what they leave behind, what they say when it fails."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lpo import cli
+from lpo.runs import checkpoint, log
+
+TINY = """
+    --steps 1200 --num-envs 4 --rollout 160 --batch-size 16 --epochs 2 --hidden 8 --eval-every 400
+    --eval-episodes 2 --eval-max-steps 50 --checkpoint-every 300
+""".split()  # noqa: SIM905 - as it is typed
+
+
+@pytest.fixture(autouse=True)
+def path_to_faulty(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))
+
+
+def lpo(*arguments: str) -> int:
+    """Exit status of the command in this process."""
+    try:
+        cli.main([str(a) for a in arguments])
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "run"
+    assert lpo("train", *TINY, "--threads", "1", "--out", out) == 0
+    return out
+
+
+def test_train_leaves_a_whole_run_directory(run, capsys):
+    files = {"config.json", "task.json", "metrics.jsonl", "timing.jsonl", "curve.png"}
+    files |= {"visits.json"}
+    assert {p.name for p in run.iterdir()} == files | {"tensorboard", "checkpoints"}
+    rows = log.read_metrics(run)
+    assert rows[-1]["env_steps"] == 1200 and "eval/return" in rows[-1]
+    assert not any(key.startswith("time/") for row in rows for key in row)
+    assert log.read_metrics(run, "timing.jsonl")[-1]["time/env_steps_per_s"] > 0
+    names = checkpoint.names(run / "checkpoints")
+    assert len(names) == 3 and names[-1] == "000000001200"
+    assert (run / "checkpoints" / "best.safetensors").exists()
+    assert any((run / "tensorboard").iterdir())
+
+
+def test_config_replays_a_run(run, tmp_path):
+    assert lpo("train", "--config", run / "config.json", "--out", tmp_path / "again") == 0
+    for name in ("metrics.jsonl", "checkpoints/000000001200.safetensors"):
+        assert (tmp_path / "again" / name).read_bytes() == (run / name).read_bytes()
+    assert (
+        lpo("train", "--config", run / "config.json", "--seed", "5", "--out", tmp_path / "s5") == 0
+    )
+    assert json.loads((tmp_path / "s5" / "config.json").read_text())["seed"] == 5
+
+
+def test_resume_goes_further_and_is_bit_equal(run, tmp_path, capsys):
+    long, short = tmp_path / "long", tmp_path / "short"
+    flags = [*TINY[2:], "--threads", "1", "--growth-iterations", "4"]
+    assert lpo("train", "--steps", "1200", *flags, "--out", long) == 0
+    assert lpo("train", "--steps", "1200", *flags, "--out", short) == 0
+    # take away the last two checkpoints and what was logged after the first
+    for name in checkpoint.names(short / "checkpoints")[1:]:
+        (short / "checkpoints" / f"{name}.json").unlink()
+    assert lpo("resume", short) == 0
+    for name in ("metrics.jsonl", "checkpoints/000000001200.safetensors"):
+        assert (short / name).read_bytes() == (long / name).read_bytes()
+    capsys.readouterr()
+    assert lpo("resume", short) == 0
+    assert "pass --steps" in capsys.readouterr().out
+    assert lpo("resume", short, "--steps", "1500") == 0
+    assert log.read_metrics(short)[-1]["env_steps"] >= 1500
+
+
+def test_eval_plot_and_list(run, tmp_path, capsys):
+    assert lpo("eval", run, "--episodes", "3", "--checkpoint", "last") == 0
+    said = capsys.readouterr().out
+    assert "over 3 episodes" in said and "step 1200" in said and "x_velocity > 0.7402" in said
+    assert lpo("plot", run, run, "--out", tmp_path / "a.png") == 0
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert lpo("list") == 0
+    said = capsys.readouterr().out
+    assert all(word in said for word in ("eniac", "SparseWalker2d", "hard", "paper"))
+
+
+def test_help_names_every_option_of_the_papers_table(capsys):
+    assert lpo("train", "--help") == 0
+    said = capsys.readouterr().out
+    table = "rollout gae-lambda gamma-int gamma-ext alpha beta learning-rate batch-size epochs"
+    for flag in (*table.split(), "steps", "seed", "config", "out"):
+        assert f"--{flag}" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--env", "lpo/SparseHoper-v0"], "SparseHopper"),
+        (["--env", "NoSuchThing-v3"], "NoSuchThing"),
+        (["--env", "faulty:Pixels-v0"], "pixels are not supported"),
+        (["--env", "faulty:Words-v0"], "ActionWrapper"),
+        (["--algo", "dqn"], "choose one of"),
+        (["--threshold", "harder"], "preset"),
+        (["--num-envs", "100000"], "lower --num-envs"),
+        (["--steps", "-5"], "--steps"),
+        (["--env", "CartPole-v1", "--threshold", "hard"], "does not apply"),
+        (["--config", "nowhere.json"], "nowhere.json"),
+        (["--preset", "best"], "choose one of"),
+        (["--preset", "paper", "--config", "x.json"], "leave one"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_makes_no_directory(arguments, words, tmp_path, capsys):
+    assert lpo("train", *arguments, "--out", tmp_path / "run") == 2
+    error = capsys.readouterr().err.strip()
+    assert words in error and "\n" not in error and "Traceback" not in error
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("command", ["resume", "eval", "render", "plot"])
+def test_what_is_not_a_run_is_refused(command, tmp_path, capsys):
+    (tmp_path / "notes.txt").write_text("hello")
+    assert lpo(command, tmp_path) == 2
+    error = capsys.readouterr().err
+    assert str(tmp_path) in error and len(error.strip().splitlines()) == 1
+
+
+def test_a_run_is_never_written_over(run, capsys):
+    before = (run / "metrics.jsonl").read_bytes()
+    assert lpo("train", *TINY, "--out", run) == 2
+    assert "lpo resume" in capsys.readouterr().err
+    assert (run / "metrics.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("env", "words"),
+    [
+        ("Raises", "the motor is on fire"),
+        ("NaN", "not finite|NaN|nan"),
+        ("Shape", "shape"),
+        ("Reward", "reward"),
+    ],
+)
+def test_an_environment_that_breaks_leaves_the_last_checkpoint(env, words, tmp_path, capsys):
+    out = tmp_path / "run"
+    assert lpo("train", *TINY, "--env", f"faulty:{env}-v0", "--out", out) == 2
+    error = capsys.readouterr().err.strip()
+    assert "\n" not in error
+    assert any(word in error for word in words.split("|"))
+    saved, problems = checkpoint.load_latest(out / "checkpoints")
+    assert saved.record["env_steps"] == 348 and problems == []  # rollouts of 160 and 188
+
+
+def test_a_damaged_checkpoint_is_passed_over_with_a_word(run, tmp_path, capsys):
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    newest = copy / "checkpoints" / "000000001200.safetensors"
+    newest.write_bytes(newest.read_bytes()[:-3])
+    assert lpo("resume", copy) == 0
+    assert "checksum" in capsys.readouterr().err
+    assert (copy / "metrics.jsonl").read_bytes() == (run / "metrics.jsonl").read_bytes()
+
+
+def test_no_command_and_wrong_command(capsys):
+    assert lpo() == 2
+    assert lpo("trian") == 2
+    assert "lpo train" in capsys.readouterr().err
+    assert lpo("--help") == 0
+    assert lpo("--version") == 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
+def test_a_full_disk_is_reported_and_the_run_resumes(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", disk], check=True)
+    try:
+        command = [sys.executable, "-m", "lpo.cli"]
+        flags = [*TINY, "--keep-checkpoints", "50", "--checkpoint-every", "1", "--quiet"]
+        ended = subprocess.run(
+            [*command, "train", *flags, "--steps", "20000", "--out", disk / "run"],
+            capture_output=True, text=True, timeout=300,
+        )  # fmt: skip
+        assert ended.returncode == 2
+        assert len(ended.stderr.strip().splitlines()) == 1
+        assert "No space left" in ended.stderr and "lpo resume" in ended.stderr
+        saved, problems = checkpoint.load_latest(disk / "run" / "checkpoints")
+        assert problems == [] and saved.record["env_steps"] > 0
+        subprocess.run(["mount", "-o", "remount,size=100m", disk], check=True)
+        done = subprocess.run([*command, "resume", disk / "run", "--quiet"], timeout=300)
+        assert done.returncode == 0
+    finally:
+        subprocess.run(["umount", disk], check=True)

@@ -1,0 +1,286 @@
+"""Reports of run directories written by hand: every number on them is known."""
+
+import csv
+import dataclasses
+import json
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+from lpo import cli, config
+from lpo.config import Config
+from lpo.errors import LPOError
+from lpo.report.clips import beside_report, make_clips
+from lpo.report.figures import colors
+from lpo.report.runs import Runs
+from lpo.report.tables import cell_rows, option_rows
+from lpo.runs.visits import Visits
+
+TASK = {
+    "id": "lpo/SparseHopper-v0", "preset": "half", "quantity": "x_velocity", "threshold": 0.7402,
+    "max_return": 1000.0,
+}  # fmt: skip
+
+
+def write_run(path, returns, rates=(0.0, 0.1), task=TASK, **options):
+    """A run with an evaluation every 1000 steps; ``rates`` are the first reward rates."""
+    c = Config(**{"steps": 1000 * len(returns), "threshold": "half", **options})
+    path.mkdir(parents=True)
+    (path / "config.json").write_text(config.to_json(c))
+    (path / "task.json").write_text(json.dumps(task))
+    rows = []
+    for i, value in enumerate(returns):
+        rate = rates[min(i, len(rates) - 1)]
+        row = {"env_steps": 1000 * (i + 1), "eval/return": value, "switch/count": i + 1}
+        row |= {"rollout/reward_rate": rate, "rollout/return": value}
+        rows.append(row | ({} if c.algo == "ppo" else {"bonus/mean": 1.0 / (i + 1)}))
+    (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    visits = Visits(task["id"], c.steps)
+    visits.add(np.zeros((3, 1, 11)), np.ones((3, 1), bool), 0)
+    (path / "visits.json").write_text(visits.to_json() or "")
+    timing = {"env_steps": 1000, "time/rollout_s": 2.0, "time/learn_s": 3.0, "time/eval_s": 5.0}
+    (path / "timing.jsonl").write_text(json.dumps(timing) + "\n")
+    return path
+
+
+@pytest.fixture
+def sweep(tmp_path):
+    """Two labels, three seeds; `lpo` ends at 600, 700, 800, `ppo` at 0, 0, 100."""
+    root = tmp_path / "swept"
+    names = []
+    for seed in range(3):
+        ends = {"lpo": 600 + 100 * seed, "ppo": 100 * (seed == 2)}
+        for algo, end in ends.items():
+            rates = (0.0,) if end == 0 else (0.0, 0.1)
+            name = f"{algo}-s{seed}"
+            write_run(root / name, [0.0] + [float(end)] * 6, rates, algo=algo, seed=seed)
+            names.append({"name": name, "label": algo})
+    (root / "sweep.json").write_text(json.dumps({"name": "g", "runs": names}))
+    return root
+
+
+def lpo(*arguments) -> int:
+    try:
+        cli.main([str(a) for a in arguments])
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+def read(path):
+    with open(path) as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_report_is_one_page_with_its_figures_and_numbers(sweep, capsys):
+    assert lpo("report", sweep, "--title", "A <test>") == 0
+    out = sweep / "report"
+    assert str(out / "index.html") in capsys.readouterr().out
+    html = (out / "index.html").read_text()
+    assert "<h1>A &lt;test&gt;</h1>" in html
+    assert "x_velocity &gt; 0.7402" in html  # the threshold
+    assert "42,000 environment steps in 0.02 hours" in html  # 6 runs of 10 s
+    assert "<code>lpo report" in html
+    sources = re.findall(r'(?:src|href)="([^"]*)"', html)
+    assert len(sources) > 5 and all(source.startswith("data:") for source in sources)
+    assert "<script" not in html and "url(" not in html and "@import" not in html
+    drawn = {p.stem for p in (out / "figures").iterdir()}
+    parts = "return profile improvement first-reward switch-count bonus-mean visits-lpo visits-ppo"
+    for name in parts.split():
+        assert any(stem.startswith(name) for stem in drawn), name
+    for stem in drawn:
+        assert (out / "figures" / f"{stem}.png").read_bytes().startswith(b"\x89PNG")
+        assert (out / "figures" / f"{stem}.svg").read_bytes().startswith(b"<?xml")
+    assert "No clip of 2 cells" in html
+
+
+def test_the_numbers_of_a_report(sweep):
+    assert lpo("report", sweep, "--no-clips") == 0
+    data = sweep / "report" / "data"
+    by_label = {row["label"]: row for row in read(data / "cells.csv")}
+    assert list(by_label) == ["lpo", "ppo"]
+    lpo_row, ppo_row = by_label.values()
+    assert float(lpo_row["final_iqm"]) == 700.0  # of three nothing is cut off
+    assert float(lpo_row["low"]) >= 600.0 and float(lpo_row["high"]) <= 800.0
+    assert float(lpo_row["share_above_half"]) == 1.0 and float(ppo_row["share_above_half"]) == 0.0
+    assert float(lpo_row["median_first_reward"]) == 2000.0
+    assert ppo_row["median_first_reward"] == "" and ppo_row["runs_with_reward"] == "1"
+    assert float(lpo_row["env_steps_per_s"]) == 7000 / 5
+    (improved,) = read(data / "improvement.csv")
+    assert (improved["x"], improved["y"], float(improved["probability"])) == ("lpo", "ppo", 1.0)
+    scores = {row["label"]: float(row["iqm"]) for row in read(data / "scores.csv")}
+    assert scores == pytest.approx({"lpo": 0.7, "ppo": 0.1 / 3})
+    curve = [row for row in read(data / "curves.csv") if row["label"] == "lpo"]
+    assert float(curve[0]["iqm"]) == 0.0 and float(curve[-1]["iqm"]) == 700.0
+    profile = {float(row["tau"]): float(row["share"]) for row in read(data / "profiles.csv")[:101]}
+    assert profile[0.0] == 1.0 and profile[0.65] == pytest.approx(2 / 3) and profile[0.9] == 0.0
+    assert len(read(data / "runs.csv")) == 6
+
+
+def test_a_report_has_tables_to_paste_and_says_what_drove_the_policy(sweep):
+    for seed, ext in enumerate((1.0, 2.0, 4.0)):
+        path = sweep / f"lpo-s{seed}" / "metrics.jsonl"
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        for i, row in enumerate(rows):
+            early = i < len(rows) // 2  # counts for nothing
+            row |= {"advantage/ext_rms": 99.0 if early else ext, "advantage/int_rms": 0.5}
+            row |= {"policy/log_std": -1.0 - seed}
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert lpo("report", sweep, "--no-clips") == 0
+    data = sweep / "report" / "data"
+    task, first, *_ = (data / "cells.md").read_text().splitlines()[2].strip("| ").split(" | ")
+    assert (task, first) == ("SparseHopper (half)", "`lpo`")
+    assert "| 3 of 3 | 2,000 |" in (data / "cells.md").read_text()
+    lpo_line, ppo_line = (data / "streams.md").read_text().splitlines()[2:]
+    assert lpo_line.endswith("| 2 (1, 4) | 0.25 (0.12, 0.5) | -2 (-3, -1) | – |")
+    assert ppo_line.endswith("| – | – | – | – |")
+    assert "2 (1, 4)" in (sweep / "report" / "index.html").read_text()
+
+
+def test_an_unfinished_run_is_counted_as_such(sweep):
+    c = json.loads((sweep / "lpo-s0" / "config.json").read_text()) | {"steps": 9000}
+    for seed in range(3):
+        (sweep / f"lpo-s{seed}" / "config.json").write_text(json.dumps(c | {"seed": seed}))
+    row = cell_rows(Runs([sweep]))[0]
+    assert (row["label"], row["unfinished"]) == ("lpo", 3)
+
+
+def test_labels_come_from_the_sweep_and_options_are_told_apart(sweep, tmp_path):
+    write_run(tmp_path / "loose", [0.0, 5.0], algo="rnd", epochs=3)
+    runs = Runs([sweep, tmp_path / "loose"])
+    assert runs.labels == ["lpo", "ppo", "rnd"]
+    differing, shared = option_rows(runs)
+    assert {"option": "epochs", "lpo": "10", "ppo": "10", "rnd": "3"} in differing
+    assert {"option": "rollout", "value": "2048"} in shared
+    names = {row["option"] for row in differing + shared}
+    assert names >= {f.name for f in dataclasses.fields(Config)} - {
+        "seed", "threads", "env", "threshold", "keep_checkpoints", "checkpoint_every",
+    }  # fmt: skip
+
+
+def test_unlike_runs_under_one_label_are_refused(tmp_path):
+    write_run(tmp_path / "a", [1.0], epochs=3)
+    write_run(tmp_path / "b", [1.0], epochs=4, seed=1)
+    with pytest.raises(LPOError, match=r"differ in epochs \(3 and 4\)"):
+        Runs([tmp_path])
+
+
+def test_bad_input_of_a_report(sweep, tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    assert lpo("report", tmp_path / "empty") == 2
+    assert "holds none" in capsys.readouterr().err
+    assert lpo("report", sweep, "--reference", "sac", "--no-clips") == 2
+    assert "choose one of lpo, ppo" in capsys.readouterr().err
+    (tmp_path / "file").write_text("")
+    assert lpo("report", sweep, "--no-clips", "--out", tmp_path / "file" / "x") == 2
+    assert "pass another --out" in capsys.readouterr().err
+
+
+def test_a_task_without_a_largest_return_is_scaled_by_the_best_seen(tmp_path):
+    task = {"id": "MountainCarContinuous-v0"}
+    write_run(tmp_path / "a", [-10.0, 50.0], task=task, algo="ppo", threshold=None)
+    write_run(tmp_path / "b", [-10.0, 100.0], task=task, algo="lpo", threshold=None)
+    runs = Runs([tmp_path])
+    assert runs.scale(runs.tasks[0]) == 100.0
+    assert runs.scores("ppo")[0].tolist() == [0.2]  # mean of −10 and 50
+    assert cell_rows(runs)[0]["share_above_half"] is None
+    assert lpo("report", tmp_path, "--no-clips", "--out", tmp_path / "r") == 0
+    assert "over the best return seen" in (tmp_path / "r" / "index.html").read_text()
+
+
+@pytest.mark.parametrize("count", [8, 10, 18])
+def test_many_labels_fit(tmp_path, count):
+    names = [f"variant-with-a-long-name-{i}" for i in range(count)]
+    for i, name in enumerate(names):
+        write_run(tmp_path / name, [0.0, float(i)], beta=1.0 + i)
+    plan = [{"name": name, "label": name} for name in names]
+    (tmp_path / "sweep.json").write_text(json.dumps({"name": "g", "runs": plan}))
+    # Matplotlib warns where a legend leaves no room, and a warning is an error here
+    assert lpo("report", tmp_path, "--no-clips", "--out", tmp_path / "r") == 0
+    assert len(read(tmp_path / "r" / "data" / "improvement.csv")) == count - 1
+
+
+def test_every_label_has_a_colour_of_its_own():
+    for count in (1, 8, 30):
+        labels = ["lpo", "ppo", *(f"variant-{i}" for i in range(count))]
+        chosen = colors(labels)
+        assert len({chosen[label] for label in labels}) == len(labels)
+        assert chosen["lpo"] == "#c1272d"  # as in every other figure
+
+
+def test_clips_say_why_they_are_missing(sweep):
+    clips = make_clips(Runs([sweep]), beside_report(sweep / "report"))
+    assert clips.files == {} and "No clip of 2 cells" in clips.note
+
+
+def test_packed_runs_make_the_same_report(sweep, tmp_path):
+    """Every table and the curves are equal, from files without checkpoints."""
+    for run in sweep.glob("*-s*"):
+        (run / "checkpoints").mkdir()
+        (run / "checkpoints" / "best.safetensors").write_bytes(b"large")
+    assert lpo("report", sweep, "--no-clips") == 0
+    assert lpo("pack", sweep, "--out", tmp_path / "small", "--no-clips") == 0
+    assert not list((tmp_path / "small").rglob("checkpoints"))
+    assert lpo("report", tmp_path / "small", "--no-clips") == 0
+    for table in (sweep / "report" / "data").iterdir():
+        assert table.read_bytes() == (tmp_path / "small/report/data" / table.name).read_bytes()
+
+
+def test_runs_are_packed_where_nothing_can_be_played(sweep, tmp_path, capsys):
+    assert lpo("pack", sweep, "--out", tmp_path / "small") == 0
+    assert "No clip of 2 cells" in capsys.readouterr().out
+    assert len(list((tmp_path / "small").glob("*/metrics.jsonl"))) == len(Runs([sweep]).runs)
+
+
+def test_packing_keeps_rows_that_a_report_reads(tmp_path):
+    """Evaluations, the first reward and the end; numbers to seven digits."""
+    run = write_run(tmp_path / "run", [1 / 3] * 4, rates=(0.0, 0.0, 0.5))
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    for row in rows[1:]:  # one evaluation only, at the beginning
+        del row["eval/return"]
+    rows[2]["policy/kl"] = 1.0
+    (run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert lpo("pack", run, "--out", tmp_path / "small", "--no-clips") == 0
+    kept = (tmp_path / "small" / "run" / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["env_steps"] for line in kept] == [1000, 3000, 4000]
+    assert json.loads(kept[0])["eval/return"] == 0.3333333
+    assert "policy/kl" not in json.loads(kept[1])
+
+
+def test_a_packed_clip_is_shown_again(sweep):
+    """The best run of a cell was packed with its clip: the report needs no policy to play."""
+    (sweep / "lpo-s2" / "clip.webp").write_bytes(b"a clip")
+    clips = make_clips(Runs([sweep]), beside_report(sweep / "report"))
+    [path] = clips.files.values()
+    assert path.read_bytes() == b"a clip" and "No clip of 1 cells" in clips.note
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Chromium")
+@pytest.mark.parametrize("width", [390, 1280], ids=["phone", "desk"])
+def test_a_browser_shows_the_page_without_a_complaint(sweep, tmp_path, width):
+    """Chromium logs every message of its console; the page must not be wider than the screen."""
+    assert lpo("report", sweep, "--no-clips") == 0
+    page = sweep / "report" / "index.html"
+    # a window has a least width, a document has not
+    probe = f"""<script>addEventListener("load", () => {{
+        document.documentElement.style.width = "{width}px";
+        const parts = [...document.querySelectorAll("body > *, figure, img")];
+        const right = parts.map(part => part.getBoundingClientRect().right);
+        console.log("right:" + Math.ceil(Math.max(...right)));
+    }})</script></body>"""
+    page.write_text(page.read_text().replace("</body>", probe))
+    flags = """--headless --no-sandbox --disable-gpu --disable-background-networking --no-first-run
+        --disable-component-update --disable-sync --enable-logging=stderr"""
+    ended = subprocess.run(
+        ["chromium", *flags.split(), f"--user-data-dir={tmp_path / 'profile'}",
+         f"--window-size={width},2000", f"--screenshot={tmp_path / 'shot.png'}", page.as_uri()],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    said = [line for line in ended.stderr.splitlines() if "CONSOLE" in line]
+    assert len(said) == 1 and "right:" in said[0], said
+    assert width * 0.8 < int(re.findall(r"right:(\d+)", said[0])[0]) <= width
+    assert (tmp_path / "shot.png").stat().st_size > 10_000
