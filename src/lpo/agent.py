@@ -2,48 +2,94 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
-from gymnasium import spaces
 
-from lpo import algorithms, config
-from lpo.engine.rollout import HostPolicy
-from lpo.envs.codec import Codec
-from lpo.envs.faults import Misfit
+from lpo import config as configs
+from lpo.config import Config
+from lpo.engine.evaluate import evaluate, score
+from lpo.engine.rollout import Episode
+from lpo.envs.task import CUSTOM, DEFAULT_ENV
 from lpo.errors import LPOError
+from lpo.policy import Policy, Which, load_checkpoint
 from lpo.runs import checkpoint
-from lpo.runs.log import MemoryLog
-from lpo.runs.run import Callback, Run, count_of, make_trainer, stopping_on_signals
+from lpo.runs.checkpoint import Checkpoint
+from lpo.runs.loggers import Logger
+from lpo.runs.run import Run, count_of, make_trainer, stopping_on_signals
+
+A = TypeVar("A", bound="Agent")
 
 
 class Agent:
-    """An algorithm of the table with SB3's verbs: learn, predict, save, load."""
+    """An algorithm of the table with SB3's verbs: learn, evaluate, predict, save, load, close."""
 
-    algo = "lpo"
+    row: ClassVar[str | None] = None  # of the classes below, which are one row each
 
-    def __init__(self, env: Any = config.DEFAULT_ENV, *, eval_env: Any = None, **options: Any):
-        """``env``: a Gymnasium id, an Env, a function that makes one, or a VectorEnv.
+    def __init__(
+        self,
+        env: Any = DEFAULT_ENV,
+        *,
+        algo: str | None = None,
+        preset: str = "paper",
+        eval_env: Any = None,
+        loggers: Sequence[Logger] = (),
+        config: Config | None = None,
+        saved: Checkpoint | None = None,
+        **options: Any,
+    ):
+        """Makes an agent for an environment.
 
-        ``options`` are the fields of `lpo.Config` (and ``preset``, a named starting point).
+        Args:
+            env: a Gymnasium id, an Env, a function that makes one, or a VectorEnv.
+            algo: a row of the table, for instance "lpo-s" (the row of the class by default).
+            preset: named values to start from.
+            eval_env: an environment for evaluations, where ``env`` is an object.
+            loggers: objects with ``write(step, metrics, timing)``.
+            config: a whole configuration, instead of ``algo``, ``preset`` and options.
+            saved: a checkpoint to go on from; see ``load``.
+            options: options by the names that the command line has for them (``batch_size=64``,
+                ``hidden=[64, 64]``), and parts by name or as objects (``bonus=RND(inputs="s")``).
         """
-        name = env if isinstance(env, str) else "custom"
-        base = config.preset(options.pop("preset", "paper"), name)
-        options = {"algo": self.algo, **count_of(env), **options}
+        self.config = config or configs.configure(
+            self._row(algo), env=_id(env), preset=preset, **{**count_of(env), **options}
+        )
+        if config is not None and (options or algo):
+            raise LPOError(
+                f"Agent got config= and {next(iter(options), 'algo')}= together; pass one of them."
+            )
         self._sources = (None if isinstance(env, str) else env, eval_env)
-        self.config = config.validate(config.with_overrides(base, options))
-        algorithms.refuse_idle_options(self.config)
-        self._run: Run | None = None
-        self._policy: HostPolicy | None = None
+        self._loggers = tuple(loggers)
         self._rng = np.random.default_rng(self.config.seed)
+        self._policy: Policy | None = None
+        self._run = None if saved is None else self._make_run(saved)
+
+    def _row(self, algo: str | None) -> str:
+        if self.row is not None and algo not in (None, self.row):
+            raise LPOError(
+                f"{type(self).__name__} is the row {self.row!r} and algo is {algo!r}; "
+                f"use Agent(env, algo={algo!r})."
+            )
+        return algo or self.row or "lpo"
+
+    def _make_run(self, saved: Checkpoint | None = None) -> Run:
+        trainer = make_trainer(self.config, *self._sources)
+        if saved is not None:
+            trainer.restore(saved.arrays)
+        return Run(trainer, loggers=self._loggers)
+
+    @property
+    def algo(self) -> str:
+        return self.config.algo
 
     @property
     def run(self) -> Run:
-        """The run behind the agent; made when it is first needed."""
+        """The run behind the agent; it is made when it is first needed."""
         if self._run is None:
-            self._run = Run(make_trainer(self.config, *self._sources), MemoryLog())
-            self._run.until = 0
+            self._run = self._make_run()
         return self._run
 
     @property
@@ -52,28 +98,52 @@ class Agent:
 
     @property
     def metrics(self) -> list[dict[str, float]]:
-        """One row per policy change of this session; names as in the metric glossary."""
-        return self.run.log.rows  # pyright: ignore[reportAttributeAccessIssue]
+        """One row for each policy change of this session; names as in the metric glossary."""
+        return self.run.memory.rows
 
-    def learn(self, steps: int, callback: Callback | None = None) -> Agent:
-        """Train for ``steps`` more environment steps.
+    def learn(
+        self: A,
+        total_timesteps: int | None = None,
+        callback: Any = None,
+        *,
+        steps: int | None = None,
+    ) -> A:
+        """Trains for ``total_timesteps`` more environment steps.
 
-        ``callback(env_steps, metrics)`` is called after every policy change; False from it stops.
-        The first call fixes the growth schedule (it is solved from its step budget).
+        ``callback`` is a function ``(env_steps, metrics)``, called after every policy change, or
+        an object with any of ``on_start(agent)``, ``on_step(env_steps, metrics)`` and
+        ``on_end(agent)``; False from the function or from ``on_step`` stops the training.
+        The first call fixes the growth schedule, which is solved from its number of steps.
         """
-        if steps < 1:
-            raise LPOError(f"learn was asked for {steps} steps; pass 1 or more.")
+        if steps is not None:
+            if total_timesteps is not None:
+                raise LPOError("learn got total_timesteps and steps; pass total_timesteps alone.")
+            message = "learn(steps=…) is now learn(total_timesteps=…); it goes in version 0.3."
+            warnings.warn(message, DeprecationWarning, stacklevel=2)
+        number = whole_number("total_timesteps", steps if steps is not None else total_timesteps)
+        calls = callbacks(callback)
         if self._run is None:
-            self.config = config.with_overrides(self.config, {"steps": steps})
+            self.config = configs.with_options(self.config, {"steps": number})
         run = self.run
-        run.until = run.env_steps + steps
-        with stopping_on_signals(run):
-            run.advance(callback)
         self._policy = None
+        calls.on_start(self)
+        with stopping_on_signals(run):
+            run.advance(run.env_steps + number, calls.on_step)
         if run.stop_requested:
             run.stop_requested = False
             raise KeyboardInterrupt
+        calls.on_end(self)
         return self
+
+    @property
+    def policy(self) -> Policy:
+        """The policy as it is now; it can act and be saved by itself."""
+        if self._policy is None:
+            t = self.run.trainer
+            self._policy = Policy(
+                t.policy(), t.env.codec, self.config, t.env.description, t.env_steps, self._rng
+            )
+        return self._policy
 
     def predict(
         self,
@@ -82,21 +152,38 @@ class Agent:
         episode_start: Any = None,
         deterministic: bool = False,
     ) -> tuple[np.ndarray, Any]:
-        """Actions for one observation or a batch, as the environment takes them."""
-        if self._policy is None:
-            self._policy = self.run.trainer.policy()
-        codec = self.run.trainer.env.codec
-        obs, batched = batch_observation(codec, observation)
-        if deterministic:
-            action = self._policy.mode(obs)
-        else:
-            noise = self._policy.dist.draw(self._rng, (len(obs), self._policy.dist.noise_size))
-            action = self._policy.sample(obs, noise)
-        action = codec.action(self._policy.dist.to_env(action))
-        return (action if batched else action[0]), state
+        """Returns actions for one observation or a batch, as the environment takes them."""
+        return self.policy.predict(observation, state, episode_start, deterministic)
+
+    def evaluate(
+        self, episodes: int = 20, *, deterministic: bool = True, seed: int = 1_000_003
+    ) -> dict[str, float]:
+        """Returns mean ``return`` and ``length`` of fresh episodes of the policy as it is now.
+
+        ``normalized_return`` and ``success`` are there where the task defines them.
+        """
+        number = whole_number("episodes", episodes)
+        env, eval_env = self._sources
+        source = env if eval_env is None else eval_env
+        if source is not None and source is env and count_of(env):
+            raise LPOError(
+                "evaluate would disturb the environment that the agent learns on; pass eval_env= "
+                "to the agent, or make it from an id or a function."
+            )
+        batch = self.config.task.make(count_of(source).get("num_envs", number), source)
+        longest = self.config.evaluation.max_steps
+        found: list[Episode] = []
+        while len(found) < number:
+            found += evaluate(batch, self.policy.actor, seed + len(found), deterministic, longest)
+        if source is not eval_env:
+            batch.close()
+        return {
+            name.removeprefix("eval/"): value
+            for name, value in score("eval", found[:number], batch.description).items()
+        }
 
     def save(self, path: str | Path) -> Path:
-        """Write ``path``.safetensors and ``path``.json: everything, so that learning can go on."""
+        """Writes ``path``.safetensors and ``path``.json: everything, so that learning can go on."""
         path = Path(path)
         run = self.run
         record = run.record(seconds=run.trainer.seconds)
@@ -104,85 +191,113 @@ class Agent:
 
     @classmethod
     def load(
-        cls, path: str | Path, env: Any = None, *, eval_env: Any = None, which: str = "best"
-    ) -> Agent:
-        """An agent from ``save``, or from the best or last checkpoint of a run directory."""
-        path = Path(path)
-        saved = load_agent_checkpoint(path, which)
-        c = config.from_dict(saved.record["config"], str(path))
-        if env is None and c.env == "custom":
+        cls: type[A],
+        path: str | Path,
+        env: Any = None,
+        *,
+        eval_env: Any = None,
+        which: Which = "best",
+        loggers: Sequence[Logger] = (),
+    ) -> A:
+        """Returns an agent from ``save``, or from the best or last checkpoint of a run."""
+        saved = load_checkpoint(Path(path), which)
+        c = configs.from_dict(saved.record.get("config"), str(path))
+        if cls.row is not None and c.algo != cls.row:
+            raise LPOError(
+                f"{path} is a run of {c.algo!r} and {cls.__name__} is the row {cls.row!r}; load it "
+                "with Agent.load."
+            )
+        if env is None and c.task.env == CUSTOM:
             raise LPOError(
                 f"{path} was trained on an environment object; pass it as env= to load the agent."
             )
-        agent = cls.__new__(cls)
-        agent.algo = c.algo
-        agent._sources = (None if env is None or isinstance(env, str) else env, eval_env)
-        agent.config = c if not isinstance(env, str) else config.with_overrides(c, {"env": env})
-        agent._run, agent._policy = None, None
-        agent._rng = np.random.default_rng(c.seed)
-        agent.run.trainer.restore(saved.arrays)
-        agent.run.until = agent.run.env_steps
-        return agent
+        if isinstance(env, str):
+            c = configs.with_options(c, {"env": env})
+        source = c.task.env if env is None else env
+        return cls(source, config=c, eval_env=eval_env, loggers=loggers, saved=saved)
+
+    def close(self) -> None:
+        """Closes loggers and environments; the policy can still act."""
+        if self._run is not None:
+            _ = self.policy
+            self._run.close()
+
+    def __enter__(self: A) -> A:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
 
-def load_agent_checkpoint(path: Path, which: str) -> checkpoint.Checkpoint:
-    """``which`` of a run directory: "best" by evaluation (the last if there was none) or "last"."""
-    folder = path / "checkpoints"
-    if which not in ("best", "last"):
-        raise LPOError(f"There is no {which!r} checkpoint; choose best or last.")
-    if folder.is_dir():
-        best = folder / "best.safetensors"
-        is_best = which == "best" and best.exists()
-        return checkpoint.load(best) if is_best else checkpoint.load_latest(folder)[0]
-    return checkpoint.load(path.with_suffix(".safetensors"))
+def _id(env: Any) -> str:
+    return env if isinstance(env, str) else CUSTOM
 
 
-def batch_observation(codec: Codec, observation: Any) -> tuple[np.ndarray, bool]:
-    """Flat float32 rows of what the user passed, and whether it was a batch."""
-    try:
-        return codec.observation(observation)[None].astype(np.float32), False
-    except (Misfit, ValueError, TypeError, KeyError, IndexError):
-        pass  # not one observation: a batch, as vector environments stack it
-    try:
-        rows = [codec.observation(x) for x in iterate(codec.raw_observation_space, observation)]
-        return np.stack(rows).astype(np.float32), True
-    except (Misfit, ValueError, TypeError, KeyError, IndexError) as error:
+def whole_number(name: str, value: Any) -> int:
+    """Returns ``value``. Raises LPOError where it is not a whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise LPOError(f"{name} is {value!r}; pass a whole number of 1 or more.")
+    return int(value)
+
+
+class Callbacks(NamedTuple):
+    on_start: Callable[[Agent], Any]
+    on_step: Callable[[int, dict[str, float]], Any]
+    on_end: Callable[[Agent], Any]
+
+
+def callbacks(given: Any) -> Callbacks:
+    """Returns the three calls of a function or an object. Raises LPOError for anything else."""
+    nothing = lambda *args: None  # noqa: E731
+    names = Callbacks._fields
+    if given is None or callable(given):
+        return Callbacks(nothing, given or nothing, nothing)
+    found = [getattr(given, name, None) for name in names]
+    if not any(map(callable, found)):
         raise LPOError(
-            f"predict got an observation that does not fit ({error}); pass one of "
-            f"{codec.raw_observation_space}, or a batch of them."
-        ) from error
-
-
-def iterate(space: spaces.Space, batch: Any) -> list[Any]:
-    """The observations of a batch as the vector environments of Gymnasium and SB3 stack them."""
-    if isinstance(space, spaces.Dict):
-        parts = {k: iterate(s, batch[k]) for k, s in space.items()}
-        size = len(next(iter(parts.values())))
-        return [{k: v[i] for k, v in parts.items()} for i in range(size)]
-    if isinstance(space, spaces.Tuple):
-        return list(zip(*(iterate(s, b) for s, b in zip(space, batch, strict=True)), strict=True))
-    return list(batch)
+            f"callback is {given!r}; pass a function (env_steps, metrics), or an object with "
+            f"{', '.join(names[:-1])} or {names[-1]}."
+        )
+    return Callbacks(*(call if callable(call) else nothing for call in found))
 
 
 class LPO(Agent):
     """RND width on (s,a), growing rollouts (Algorithm 7)."""
 
-    algo = "lpo"
+    row = "lpo"
+
+
+class LPOS(Agent):
+    """RND width on (s,a), switching by online sensitivity sampling."""
+
+    row = "lpo-s"
 
 
 class ENIAC(Agent):
     """LPO's bonus with constant rollouts, as the paper re-implemented it."""
 
-    algo = "eniac"
+    row = "eniac"
 
 
 class RND(Agent):
     """Random network distillation on s′."""
 
-    algo = "rnd"
+    row = "rnd"
+
+
+class PCPG(Agent):
+    """Kernel width as an indicator, constant rollouts, policy cover with roll-in."""
+
+    row = "pcpg"
+
+
+class ENIACOriginal(Agent):
+    """Width network as an indicator, constant rollouts, policy cover with roll-in."""
+
+    row = "eniac-original"
 
 
 class PPO(Agent):
     """No bonus."""
 
-    algo = "ppo"
+    row = "ppo"

@@ -1,333 +1,319 @@
-"""The configuration of a run: one frozen dataclass, checked with remedies, JSON in and out.
+"""The configuration of a run, made of the options of its parts.
 
-Field docstrings are the help texts of the command line. Values are the paper's (App. G) or, where
-the paper is silent, SB3's, on which it was built.
+``configure("lpo", env="lpo/SparseHopper-v0", beta=2.0)`` starts from a row of the table and a
+preset, and sets options by their short names, which are those of the command line. In JSON a
+configuration is nested as it is in memory; the flat files of version 0.1 are read too.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
-import math
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NamedTuple
 
-from lpo.errors import LPOError
+import annotated_types as at
 
-DEFAULT_ENV = "lpo/SparseHopper-v0"
+from lpo import algorithms
+from lpo.bonus import RND, BonusPart
+from lpo.envs.task import DEFAULT_ENV, TaskOptions
+from lpo.errors import LPOError, named, nearest
+from lpo.math.features import FeatureOptions
+from lpo.math.nets import NetworkOptions
+from lpo.math.ppo import PPOOptions
+from lpo.options import (
+    Axis,
+    Count,
+    Option,
+    Part,
+    PositiveInt,
+    Short,
+    bare,
+    fields_of,
+    in_words,
+    options,
+    put_in,
+    wrong_value,
+)
+from lpo.start import Reset, StartPart
+from lpo.switch import Growth, SwitchPart
+
+FORMAT = 2
 
 
-@dataclass(frozen=True)
-class Config:
-    algo: str = "lpo"
-    """Algorithm: a row of `lpo list` (lpo, lpo-s, eniac, rnd, pcpg, eniac-original, ppo)."""
-    env: str = DEFAULT_ENV
-    """Gymnasium id, for instance lpo/SparseHopper-v0."""
-    steps: int = 200_000
-    """Environment steps of the whole run, all environments together."""
-    seed: int = 0
-    """Seed of every random stream of the run."""
-    num_envs: int = 8
-    """Environments stepped as one batch."""
-    threshold: str | None = None
-    """Sparse locomotion: a preset (half, hard, unit, position, position-far) or a speed in m/s."""
-    env_kwargs: str | None = None
-    """Further keyword arguments of the environment, as a JSON object."""
-    backend: Literal["auto", "native", "gymnasium"] = "auto"
-    """native: batched MuJoCo (sparse locomotion); gymnasium: any other; auto picks."""
-    threads: int | None = None
-    """Threads that step native environments; by default the usable cores."""
+@options
+class EvaluationOptions:
+    """Evaluations on environments of their own."""
 
-    rollout: int = 2048
-    """N: steps of a rollout, all environments together (of the first one when rollouts grow)."""
-    growth_iterations: int | None = None
-    """K of the growth (1+1/K)^k; by default solved from the step budget."""
-    switch: Literal["every", "growth", "sensitivity"] | None = None
-    """When the policy may change; by default the algorithm's own."""
-    switch_tau: float = 0.07
-    """τ: the policy changes when the data are worth e^τ times what they were (log det of Ẑ)."""
-    switch_largest: int | None = None
-    """Largest rollout of the sensitivity switch, in steps; by default 4 times --rollout."""
-    switch_memory: int = 50_000
-    """Half-life of the data in Ẑ, in environment steps (0: they never fade)."""
-    switch_factor: float = 4.0
-    """C·log(N𝒩/δ) of Algorithm 2: a sample enters Ẑ with about this times its sensitivity."""
-    features: Literal["fourier", "network", "critic", "product"] = "fourier"
-    """Features of (s,a): random Fourier, a frozen random network, Fourier over the critic, or
-    s ⊗ a (exact for finite tasks)."""
-    num_features: int = 256
-    """Number of those features (of a product it is given)."""
-    feature_bandwidth: float = 1.0
-    """Width of the Gaussian kernel of Fourier features, in units of the spread of the inputs."""
-    start: Literal["reset", "cover"] | None = None
-    """Where episodes begin: at the reset, or after a roll-in of a past policy; by default the
-    algorithm's own."""
-    cover_size: int = 32
-    """Past policies kept for roll-ins (of more, a uniform sample)."""
-    cover_weights: Literal["uniform", "logdet"] = "uniform"
-    """Mixture of the past policies: even, or by PC-PG's log-det game."""
-    rollin_share: float = 0.5
-    """Share of the episodes that begin with a roll-in (the others begin at the reset)."""
-    rollin_length: Literal["geometric", "uniform"] = "geometric"
-    """Steps of a roll-in: geometric with --gamma-ext (the paper's d-sampler), or uniform."""
-    rollin_horizon: int | None = None
-    """Longest roll-in + 1; by default the environment's time limit."""
-    first_uniform: float = 0.0
-    """Chance that the action after a roll-in is uniform instead of the policy's."""
-    gamma_ext: float = 0.99
-    """Discount of the reward stream."""
-    gamma_int: float = 0.999
-    """Discount of the bonus stream."""
-    gae_lambda: float = 0.95
-    """λ of both advantage estimates."""
-    alpha: float = 2.0
-    """Weight of the reward advantage in Â = α Â_ext + β Â_int."""
-    beta: float = 1.0
-    """Weight of the bonus advantage."""
-    learning_rate: float = 1e-4
-    """Adam's step size for policy and critics."""
-    batch_size: int = 32
-    """Minibatch of the PPO update (paper: 32 on Hopper, 16 on Walker2d and HalfCheetah)."""
-    epochs: int = 10
-    """Passes over a rollout per policy change."""
-    clip: float = 0.2
-    """PPO's clipping range of the probability ratio."""
-    value_coef: float = 0.5
-    """Weight of each value loss."""
-    entropy_coef: float = 0.0
-    """Weight of the entropy term."""
-    max_grad_norm: float = 0.5
-    """Largest global norm of a gradient."""
-    adam_eps: float = 1e-5
-    """Adam's ε."""
-    hidden: tuple[int, ...] = (64, 64)
-    """Hidden layers of the policy and of each critic (tanh)."""
-    log_std_init: float = 0.0
-    """Initial log standard deviation of Gaussian actions."""
-    normalize_obs: bool = True
-    """Normalise observations by a running mean and variance, clipped to ±10."""
-    normalize_advantage: bool = True
-    """Normalise advantages within each minibatch."""
-
-    bonus: Literal["none", "rnd", "elliptic", "width"] | None = None
-    """What is novel: nothing, RND, the width of features, or a width network; by default the
-    algorithm's own."""
-    bonus_inputs: Literal["sa", "next", "s"] | None = None
-    """What the bonus reads: (s,a), s′ or s; by default the algorithm's own."""
-    bonus_shape: Literal["raw", "indicator", "lpo"] | None = None
-    """Of a width ω: ω itself, ENIAC's 1{ω ≥ β}/(1−γ), or LPO's eq. (E5); by default the
-    algorithm's own (the indicator of its paper for pcpg and eniac-original, else ω)."""
-    bonus_threshold: float = 0.1
-    """β of that width: (s,a) is known when ω < β."""
-    bonus_epsilon: float = 1.0
-    """ε of the width of features: how far functions may differ on the data, in all."""
-    intrinsic_episodic: bool = False
-    """Let bonus returns end with the episode (by default they cross resets)."""
-    predictor_learning_rate: float = 1e-4
-    """Adam's step size for the distilled network f, or for the width network."""
-    predictor_passes: int = 1
-    """Passes of f (or the width network) over each rollout."""
-    predictor_batch_size: int = 64
-    """Minibatch for f (or the width network)."""
-    predictor_hidden: tuple[int, ...] = (64, 64)
-    """Hidden layers of f and f′ (or the width network; relu)."""
-    predictor_features: int = 64
-    """Output width of f and f′."""
-
-    eval_every: int = 10_000
+    every: Annotated[Count, Short("eval_every")] = 10_000
     """Environment steps between evaluations (0: none)."""
-    eval_episodes: int = 5
+    episodes: Annotated[PositiveInt, Short("eval_episodes")] = 5
     """Episodes of an evaluation, stepped as one batch."""
-    eval_deterministic: bool = True
+    deterministic: Annotated[bool, Short("eval_deterministic")] = True
     """Evaluate the mode of the policy instead of a sample."""
-    eval_max_steps: int = 10_000
+    max_steps: Annotated[PositiveInt, Short("eval_max_steps")] = 10_000
     """Longest episode of an evaluation, for environments without a time limit."""
-    checkpoint_every: int = 20_000
+
+
+@options
+class CheckpointOptions:
+    """Checkpoints of the run directory."""
+
+    every: Annotated[PositiveInt, Short("checkpoint_every")] = 20_000
     """Environment steps between checkpoints (the end always gets one)."""
-    keep_checkpoints: int = 3
+    keep: Annotated[PositiveInt, Short("keep_checkpoints")] = 3
     """How many of the latest checkpoints stay; the best by evaluation stays too."""
 
 
-# Options that do nothing without the part they belong to; a row names the parts it has.
-PARTS: dict[str, tuple[str, ...]] = {
-    "bonus": ("gamma_int", "beta", "alpha", "bonus_inputs", "intrinsic_episodic"),
-    "predictor": (
-        "predictor_learning_rate",
-        "predictor_passes",
-        "predictor_batch_size",
-        "predictor_hidden",
-    ),
-    "distillation": ("predictor_features",),
-    "width": ("bonus_shape", "bonus_threshold"),
-    "elliptic width": ("bonus_epsilon",),
-    "growth": ("growth_iterations",),
-    "sensitivity": ("switch_tau", "switch_largest", "switch_memory", "switch_factor"),
-    "cover": (
-        "cover_size",
-        "cover_weights",
-        "rollin_share",
-        "rollin_length",
-        "rollin_horizon",
-        "first_uniform",
-    ),
-    "features": ("features", "num_features", "feature_bandwidth"),
-}
-
-_NOT_OF_FEATURES = {
-    "network": ("feature_bandwidth",),
-    "product": ("feature_bandwidth", "num_features"),
-}
-_POSITIVE = (
-    "steps", "num_envs", "rollout", "batch_size", "epochs", "learning_rate", "max_grad_norm",
-    "adam_eps", "predictor_learning_rate", "predictor_batch_size", "predictor_features",
-    "eval_episodes", "eval_max_steps", "checkpoint_every", "keep_checkpoints", "clip",
-    "switch_tau", "switch_factor", "num_features", "feature_bandwidth", "bonus_threshold",
-    "bonus_epsilon", "cover_size",
-)  # fmt: skip
-_NOT_NEGATIVE = (
-    "seed",
-    "eval_every",
-    "value_coef",
-    "entropy_coef",
-    "alpha",
-    "beta",
-    "predictor_passes",
-    "switch_memory",
-)
-_UNIT = ("gamma_ext", "gamma_int", "gae_lambda", "first_uniform", "rollin_share")
+Seed = Annotated[int, at.Ge(0), at.Le(2**32 - 1)]
 
 
-def validate(c: Config) -> Config:
-    """Refuse impossible numbers, each with its remedy."""
+@options
+class Config:
+    """Everything that decides a run."""
 
-    def refuse(name: str, rule: str) -> None:
-        flag = "--" + name.replace("_", "-")
-        raise LPOError(f"{flag} is {getattr(c, name)}, but must be {rule}; pass such a value.")
+    algo: str = "lpo"
+    """Algorithm: the row of `lpo list` that the configuration started from."""
+    steps: PositiveInt = 200_000
+    """Environment steps of the whole run, all environments together."""
+    seed: Axis[Seed] = 0
+    """Seed of every random stream of the run."""
+    task: TaskOptions = TaskOptions()
+    ppo: PPOOptions = PPOOptions()
+    network: NetworkOptions = NetworkOptions()
+    evaluation: EvaluationOptions = EvaluationOptions()
+    checkpoints: CheckpointOptions = CheckpointOptions()
+    bonus: BonusPart = RND()
+    switch: SwitchPart = Growth()
+    start: StartPart = Reset()
 
-    for field in dataclasses.fields(c):
-        value = getattr(c, field.name)
-        if isinstance(value, float) and not math.isfinite(value):
-            refuse(field.name, "a finite number")
-    for name in _POSITIVE:
-        if getattr(c, name) <= 0:
-            refuse(name, "greater than 0")
-    for name in _NOT_NEGATIVE:
-        if getattr(c, name) < 0:
-            refuse(name, "0 or more")
-    for name in _UNIT:
-        if not 0 <= getattr(c, name) <= 1:
-            refuse(name, "between 0 and 1")
-    for name in ("growth_iterations", "threads", "rollin_horizon"):
-        if getattr(c, name) is not None and getattr(c, name) < 1:
-            refuse(name, "1 or more")
-    for name in ("hidden", "predictor_hidden"):
-        if not getattr(c, name) or min(getattr(c, name)) < 1:
-            refuse(name, "one or more layer sizes of at least 1")
-    if c.seed >= 2**32:
-        refuse("seed", "below 2**32")
-    if c.num_envs > c.rollout:
-        raise LPOError(
-            f"A rollout of {c.rollout} steps cannot feed {c.num_envs} environments; "
-            "lower --num-envs or raise --rollout."
-        )
-    if c.batch_size < 2:
-        refuse("batch_size", "2 or more, since advantages are normalised within a minibatch")
-    if c.batch_size > c.rollout:
-        raise LPOError(
-            f"A minibatch of {c.batch_size} is larger than a rollout of {c.rollout} steps; "
-            "lower --batch-size or raise --rollout."
-        )
-    check_components(c)
-    env_kwargs(c)
-    return c
-
-
-def check_components(c: Config) -> None:
-    """Options of the switch and of the features that go together."""
-    if c.num_features % 2:
-        raise LPOError(f"--num-features is {c.num_features}; pass an even number (cos and sin).")
-    if c.switch_largest is not None and c.switch_largest < c.rollout:
-        raise LPOError(
-            f"The largest rollout is {c.switch_largest} and the smallest {c.rollout}; "
-            "raise --switch-largest or lower --rollout."
-        )
-    if c.bonus_shape not in (None, "raw") and c.gamma_ext == 1:
-        raise LPOError(
-            f"The {c.bonus_shape} bonus is a multiple of 1/(1−γ) and --gamma-ext is 1; "
-            "lower it, or use --bonus-shape raw."
-        )
-    for name in _NOT_OF_FEATURES.get(c.features, ()):
-        if getattr(c, name) != getattr(Config, name):
+    def __post_init__(self) -> None:
+        algorithms.get(self.algo)
+        rollout = self.switch.rollout
+        if self.task.num_envs > rollout:
             raise LPOError(
-                f"--{name.replace('_', '-')} has no effect on {c.features} features; leave it out, "
-                "or choose --features fourier."
+                f"A rollout of {rollout} steps cannot feed {self.task.num_envs} environments; "
+                f"lower {named('num_envs')} or raise {named('rollout')}."
             )
+        if self.ppo.batch_size > rollout:
+            raise LPOError(
+                f"A minibatch of {self.ppo.batch_size} is larger than a rollout of {rollout} "
+                f"steps; lower {named('batch_size')} or raise {named('rollout')}."
+            )
+        for part in (self.bonus, self.switch, self.start):
+            part.check(self)
 
 
-def env_kwargs(c: Config) -> dict[str, Any]:
-    """The JSON object of --env-kwargs."""
-    if c.env_kwargs is None:
-        return {}
-    try:
-        value = json.loads(c.env_kwargs)
-    except json.JSONDecodeError as error:
+class Leaf(NamedTuple):
+    """One option of a configuration."""
+
+    path: tuple[str, ...]  # of field names, from the configuration down
+    option: Option
+    short: str  # unique, or shared by parts that declare it so
+    value: Any
+
+    @property
+    def group(self) -> str:
+        """The part that it belongs to."""
+        return self.path[0] if len(self.path) > 1 else "run"
+
+
+def is_options(value: Any) -> bool:
+    return hasattr(type(value), "__pydantic_fields__")
+
+
+def leaves(c: Config) -> list[Leaf]:
+    """Returns all options of a configuration with their values."""
+    found: list[Leaf] = []
+    taken: set[str] = set()
+    for path, option, value in _walk(c, ()):
+        short = option.short
+        if not option.given_short and short in taken:  # of a part from another package
+            short = f"{path[0]}_{option.field}"
+        taken.add(short)
+        found.append(Leaf(path, option, short, value))
+    return found
+
+
+def _walk(part: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Option, Any]]:
+    for option in fields_of(type(part)).values():
+        value, here = getattr(part, option.field), (*path, option.field)
+        if is_options(value):
+            yield from _walk(value, here)
+        else:
+            yield here, option, value
+
+
+def choices_of(c: Config) -> dict[str, list[tuple[tuple[str, ...], Part]]]:
+    """Returns the parts that can be chosen by name, with the places where they stand."""
+    found: dict[str, list[tuple[tuple[str, ...], Part]]] = {}
+
+    def look(part: Any, path: tuple[str, ...]) -> None:
+        for name in fields_of(type(part)):
+            value = getattr(part, name)
+            if isinstance(value, Part):
+                found.setdefault(name, []).append(((*path, name), value))
+            if is_options(value):
+                look(value, (*path, name))
+
+    look(c, ())
+    return found
+
+
+def flat(c: Config) -> dict[str, Any]:
+    """Returns all options by their short names, and the chosen parts by theirs."""
+    chosen = {name: places[0][1].kind for name, places in choices_of(c).items()}
+    return chosen | {leaf.short: leaf.value for leaf in leaves(c)}
+
+
+def replaced(c: Config, changes: Mapping[tuple[str, ...], Any]) -> Config:
+    """Returns ``c`` with the values at the given paths; every object is made, and checked, once."""
+
+    def rebuild(part: Any, path: tuple[str, ...]) -> Any:
+        values = {}
+        for name in fields_of(type(part)):
+            here = (*path, name)
+            if here in changes:
+                values[name] = changes[here]
+            elif any(key[: len(here)] == here for key in changes):
+                values[name] = rebuild(getattr(part, name), here)
+        return dataclasses.replace(part, **values) if values else part
+
+    return rebuild(c, ())
+
+
+def with_options(c: Config, values: Mapping[str, Any]) -> Config:
+    """Returns ``c`` with options set by their short names, and parts by name or as objects.
+
+    Raises LPOError for an option that the parts of ``c`` do not have.
+    """
+    values = dict(values)
+    for name in ("bonus", "switch", "start", "features"):
+        if name in values:
+            c = with_part(c, name, values.pop(name))
+    whole = {(name,): value for name, value in values.items() if _is_whole(name, value)}
+    places: dict[str, list[tuple[str, ...]]] = {}
+    for leaf in leaves(c):
+        places.setdefault(leaf.short, []).append(leaf.path)
+    changes: dict[tuple[str, ...], Any] = dict(whole)
+    for name, value in values.items():
+        if (name,) in whole:
+            continue
+        if name not in places:
+            raise LPOError(unknown_option(c, name, places))
+        changes |= {path: value for path in places[name]}
+    return replaced(c, changes) if changes else c
+
+
+def _is_whole(name: str, value: Any) -> bool:
+    return name in fields_of(Config) and is_options(value)
+
+
+def with_part(c: Config, name: str, new: Any) -> Config:
+    """Returns ``c`` with another bonus, switch, start or feature map, by name or as an object."""
+    places = choices_of(c).get(name)
+    if places is None:
         raise LPOError(
-            f"--env-kwargs is not JSON ({error}); pass an object such as '{{\"size\": 5}}'."
-        ) from error
-    if not isinstance(value, dict):
-        raise LPOError("--env-kwargs must be a JSON object such as '{\"size\": 5}'; pass one.")
-    return value
+            f"{named(name)} has no effect on {c.algo}, whose parts have no {name}; leave it out."
+        )
+    base = bare(fields_of(Config)[name].hint) if name != "features" else FeatureOptions
+    if not isinstance(new, str | base):
+        raise LPOError(
+            f"{named(name)} is {new!r}, but must be {in_words(base)}; pass one of these names, "
+            "or its options object."
+        )
+    return replaced(c, {path: put_in(old, new) for path, old in places})
 
 
-# The paper's values per environment (App. G); everything else is in the defaults above.
-ENV_PRESETS: dict[str, dict[str, Any]] = {
+def unknown_option(c: Config, name: str, known: Mapping[str, Any]) -> str:
+    """Returns the sentence for an option that ``c`` does not have."""
+    for base, slot in ((BonusPart, "bonus"), (SwitchPart, "switch"), (StartPart, "start")):
+        for cls in base.kinds.all():
+            if name in shorts_of(cls):
+                return (
+                    f"{named(name)} has no effect on {c.algo} with {slot} "
+                    f"{getattr(c, slot).kind!r}; leave it out, or choose {named(slot)} {cls.kind}."
+                )
+    for cls in FeatureOptions.kinds.all():
+        if name in shorts_of(cls):
+            return (
+                f"{named(name)} has no effect here; leave it out, or choose parts with "
+                f"{named('features')} {cls.kind}."
+            )
+    hint = nearest(name, [*known, "bonus", "switch", "start"], "see `lpo train --help` for all.")
+    return f"There is no option {name!r}; {hint}"
+
+
+def shorts_of(cls: type) -> set[str]:
+    """Returns the short names of a part, those of its nested parts included."""
+    names = set()
+    for option in fields_of(cls).values():
+        names |= shorts_of(type(option.default)) if is_options(option.default) else {option.short}
+    return names
+
+
+class Preset(NamedTuple):
+    summary: str
+    values: dict[str, Any]
+
+
+# The paper's values per environment (App. G); everything else is in the defaults of the parts.
+ENV_VALUES: dict[str, dict[str, Any]] = {
     "lpo/SparseHopper-v0": {"batch_size": 32},
     "lpo/SparseWalker2d-v0": {"batch_size": 16},
     "lpo/SparseHalfCheetah-v0": {"batch_size": 16},
 }
 
 # Named starting points: `paper` is the default; the others change what their line says.
-PRESETS: dict[str, dict[str, Any]] = {
-    "paper": {},
-    "sb3": {"num_envs": 1, "normalize_obs": False, "learning_rate": 3e-4, "batch_size": 64},
+PRESETS = {
+    "paper": Preset("the paper's table, batch size by environment", {}),
+    "sb3": Preset(
+        "stable-baselines3's PPO defaults: one environment, no observation normalisation",
+        {"num_envs": 1, "normalize_obs": False, "learning_rate": 3e-4, "batch_size": 64},
+    ),
 }
-PRESET_HELP = {
-    "paper": "the paper's table, batch size by environment",
-    "sb3": "stable-baselines3's PPO defaults: one environment, no observation normalisation",
-}
 
 
-def preset(name: str, env: str) -> Config:
-    """The configuration that the flags start from."""
-    if name not in PRESETS:
-        raise LPOError(f"No preset is called {name!r}; choose one of {', '.join(PRESETS)}.")
-    values = {"env": env, **(ENV_PRESETS.get(env, {})), **PRESETS[name]}
-    return Config(**values)
+def configure(
+    algo: str = "lpo", *, env: str = DEFAULT_ENV, preset: str = "paper", **values: Any
+) -> Config:
+    """Returns the configuration of a row, a preset and options by their short names."""
+    row = algorithms.get(algo)
+    if preset not in PRESETS:
+        raise LPOError(f"No preset is called {preset!r}; choose one of {', '.join(PRESETS)}.")
+    base = Config(algo=algo, bonus=row.bonus, switch=row.switch, start=row.start)
+    known = ENV_VALUES.get(env, {}) if isinstance(env, str) else {}
+    return with_options(base, {**known, **PRESETS[preset].values, "env": env, **values})
 
 
-def with_overrides(c: Config, values: dict[str, Any]) -> Config:
-    """``dataclasses.replace`` that names the nearest option when one is misspelt."""
-    names = [f.name for f in dataclasses.fields(Config)]
-    for name in values:
-        if name not in names:
-            near = difflib.get_close_matches(name, names, n=1)
-            hint = (
-                f"did you mean {near[0]!r}?" if near else "see `lpo train --help` for all of them."
-            )
-            raise LPOError(f"There is no option {name!r}; {hint}")
-    return dataclasses.replace(c, **values)
+def as_row(c: Config, algo: str) -> Config:
+    """Returns another row with those options of ``c`` that it has and that were set."""
+    new = configure(algo, env=c.task.env)
+    usual, names = flat(configure(c.algo, env=c.task.env)), {leaf.short for leaf in leaves(new)}
+    kept = {k: v for k, v in flat(c).items() if k in names - {"algo"} and v != usual.get(k)}
+    return with_options(new, kept)
+
+
+def to_dict(c: Config) -> dict[str, Any]:
+    return {"format": FORMAT, **_nested(c)}
+
+
+def _nested(part: Any) -> dict[str, Any]:
+    kind = {"kind": part.kind} if isinstance(part, Part) else {}
+    values = {name: getattr(part, name) for name in fields_of(type(part))}
+    return kind | {k: _nested(v) if is_options(v) else v for k, v in values.items()}
 
 
 def to_json(c: Config) -> str:
-    return json.dumps(dataclasses.asdict(c), indent=2) + "\n"
+    return json.dumps(to_dict(c), indent=2) + "\n"
 
 
-def from_json(text: str, source: str) -> Config:
+def from_json(text: str | bytes, source: str) -> Config:
+    """Returns the configuration in ``text``. Raises LPOError, which names ``source``."""
     try:
         values = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise LPOError(
             f"{source} is not a configuration ({error}); pass the config.json of a run."
         ) from error
@@ -335,51 +321,76 @@ def from_json(text: str, source: str) -> Config:
 
 
 def from_dict(values: Any, source: str) -> Config:
-    """A configuration from what JSON holds, with every name and type checked."""
+    """Returns the configuration of what JSON holds, with every name, type and range checked."""
     if not isinstance(values, dict):
         raise LPOError(f"{source} is not a configuration; pass the config.json of a run.")
-    values = dict(values)
-    for name in ("hidden", "predictor_hidden"):
-        if isinstance(values.get(name), list):
-            values[name] = tuple(values[name])
-    config = with_overrides(Config(), values)
-    _check_types(config, source)
-    return config
+    version = values.get("format", 1)
+    if version not in (1, FORMAT):
+        raise LPOError(
+            f"{source} is a configuration of format {version!r}; install a newer version of lpo."
+        )
+    try:
+        if version == 1:
+            return from_version_1(values)
+        return _built(Config, {k: v for k, v in values.items() if k != "format"})
+    except LPOError as error:
+        raise LPOError(f"{source}: {error}") from None
 
 
-def _check_types(c: Config, source: str) -> None:
-    """JSON and TOML know no dataclass: a string where a number belongs is caught here."""
-    for name, hint in get_type_hints(Config).items():
-        value = getattr(c, name)
-        if not _fits(value, hint):
-            raise LPOError(
-                f"{source}: {name} is {value!r}, but must be {_in_words(hint)}; correct the file."
-            )
+def _built(cls: type, values: Any) -> Any:
+    """Returns the object of a class from nested dictionaries."""
+    if not isinstance(values, dict):
+        raise LPOError(f"{values!r} is not a table of options; correct the file.")
+    made = {}
+    for name, value in values.items():
+        option = fields_of(cls).get(name)
+        if option is None:
+            raise LPOError(f"There is no option {name!r}; {nearest(str(name), fields_of(cls))}")
+        plain = bare(option.hint)
+        if isinstance(plain, type) and issubclass(plain, Part):
+            made[name] = _built_part(option, value)
+        elif is_options(option.default):
+            made[name] = _built(plain, value)
+        else:
+            made[name] = value
+    return cls(**made)
 
 
-def _fits(value: Any, hint: Any) -> bool:
-    if get_origin(hint) is Literal:
-        return value in get_args(hint)
-    if get_origin(hint) is tuple:
-        return isinstance(value, tuple) and all(_fits(v, get_args(hint)[0]) for v in value)
-    if get_origin(hint) is not None:  # a union
-        return any(_fits(value, choice) for choice in get_args(hint))
-    if isinstance(value, bool):
-        return hint is bool
-    return isinstance(value, (int, float) if hint is float else hint)
+def _built_part(option: Option, value: Any) -> Any:
+    if not isinstance(value, dict) or not isinstance(value.get("kind"), str):
+        raise LPOError(wrong_value(option, value))
+    cls = bare(option.hint).kinds.get(value["kind"])
+    return _built(cls, {k: v for k, v in value.items() if k != "kind"})
 
 
-def _in_words(hint: Any) -> str:
-    if get_origin(hint) is Literal:
-        return f"one of {', '.join(get_args(hint))}"
-    if get_origin(hint) is tuple:
-        return f"a list of {get_args(hint)[0].__name__}"
-    if get_origin(hint) is not None:
-        return _in_words(get_args(hint)[0])
-    return f"{'an' if hint is int else 'a'} {hint.__name__}"
+def from_version_1(values: Mapping[str, Any]) -> Config:
+    """Returns the configuration of a flat file of 0.1, which holds every option of every part."""
+    names = _version_1_names()
+    for name in values:
+        if name not in names:
+            raise LPOError(f"There is no option {name!r}; {nearest(str(name), names)}")
+    given = {k: v for k, v in values.items() if v is not None}
+    algo = given.pop("algo", "lpo")
+    row = algorithms.get(algo)
+    c = Config(algo=algo, bonus=row.bonus, switch=row.switch, start=row.start)
+    for name in ("bonus", "switch", "start", "features"):
+        if name in given and name in choices_of(c):
+            c = with_part(c, name, given[name])
+    has = {leaf.short for leaf in leaves(c)}
+    return with_options(c, {k: v for k, v in given.items() if k in has})
+
+
+def _version_1_names() -> set[str]:
+    """Returns the options of our own parts, as 0.1 had them."""
+    tables = BonusPart.kinds, SwitchPart.kinds, StartPart.kinds, FeatureOptions.kinds
+    parts = {name for table in tables for cls in table.ours.values() for name in shorts_of(cls)}
+    return (
+        parts | {leaf.short for leaf in leaves(Config())} | set(choices_of(Config())) | {"features"}
+    )
 
 
 def read(path: Path) -> Config:
+    """Returns the configuration in a file."""
     try:
         return from_json(path.read_text(), str(path))
     except (OSError, UnicodeDecodeError) as error:

@@ -1,5 +1,28 @@
-"""The one exception a user is meant to read: a sentence that ends in its remedy."""
+"""The one exception that a user is meant to read, and how it names an option."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from contextvars import ContextVar
+
+# Set by the command line: messages then name options as flags.
+SPEAKS_FLAGS: ContextVar[bool] = ContextVar("speaks_flags", default=False)
 
 
 class LPOError(Exception):
-    """Something the user can put right; the message says what is wrong and what to do."""
+    """Something that the user can mend. The message says what is wrong and what to do."""
+
+
+def named(option: str) -> str:
+    """Returns ``batch_size`` for Python and files, ``--batch-size`` on the command line."""
+    return "--" + option.replace("_", "-") if SPEAKS_FLAGS.get() else option
+
+
+def nearest(name: str, known: Iterable[str], otherwise: str | None = None) -> str:
+    """Returns a hint for a name that does not exist: the nearest one, or what there is."""
+    known = list(known)
+    near = difflib.get_close_matches(name, known, n=1)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return otherwise or f"choose one of {', '.join(known)}."

@@ -13,12 +13,11 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 
-from lpo import config
-from lpo.agent import Agent, load_agent_checkpoint
-from lpo.envs import find_spec, make_single
+from lpo.envs import find_spec
 from lpo.envs.specs import LOCOMOTION
+from lpo.envs.task import CUSTOM
 from lpo.errors import LPOError
-from lpo.runs.run import threshold_options
+from lpo.policy import Policy
 
 NO_GL = (
     "Cannot render without a screen ({error}); install EGL or OSMesa "
@@ -26,15 +25,11 @@ NO_GL = (
 )
 
 
-def render_run(
-    path: Path, out: Path, steps: int, seed: int, deterministic: bool, which: str
-) -> Path:
-    """Play one episode of the agent at ``path`` and write it to ``out`` (.mp4 or .gif)."""
+def render_policy(policy: Policy, out: Path, steps: int, seed: int, deterministic: bool) -> Path:
+    """Plays one episode of ``policy`` and writes it to ``out`` (.mp4 or .gif)."""
     if out.suffix not in (".mp4", ".gif"):
         raise LPOError(f"A video cannot be written as {out.name}; name it .mp4 or .gif.")
-    if steps < 1:
-        raise LPOError(f"--steps is {steps}; pass 1 or more.")
-    frames, fps = play(path, steps, seed, deterministic, which)
+    frames, fps = play(policy, steps, seed, deterministic)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         write_video(out, frames, fps)
@@ -44,29 +39,29 @@ def render_run(
 
 
 def play(
-    path: Path,
+    policy: Policy,
     steps: int,
     seed: int,
     deterministic: bool,
-    which: str,
     seconds: float = math.inf,
     rate: float = math.inf,
 ) -> tuple[list[np.ndarray], float]:
-    """Frames of one episode, and frames per second: no longer than ``seconds``, about ``rate``."""
-    saved = config.from_dict(load_agent_checkpoint(path, which).record["config"], str(path))
-    prepare_gl(saved.env)
-    agent = Agent.load(path, which=which)
-    c, policy, rng = agent.config, agent.run.trainer.policy(), np.random.default_rng(seed)
-    env = make_single(c.env, **threshold_options(c), env_kwargs=config.env_kwargs(c))
+    """Returns frames of one episode, no longer than ``seconds``, and about ``rate`` per second."""
+    task, rng = policy.config.task, np.random.default_rng(seed)
+    if task.env == CUSTOM:
+        raise LPOError(
+            "The policy was trained on an environment object, which cannot be made again; "
+            "register the environment with Gymnasium and train on its id."
+        )
+    prepare_gl(task.env)
+    env = task.make_single()
     fps = float(env.metadata.get("render_fps", 30))
-    every = max(1, round(fps / rate))  # drawing costs more than playing: what is not shown is not
+    every = max(1, round(fps / rate))  # drawing costs more than playing, so few frames are drawn
     obs, _ = env.reset(seed=seed)
     frames = [frame(env)]
     for step in range(1, int(min(steps, seconds * fps)) + 1):
-        rows = np.asarray(obs, np.float32)[None]
-        noise = policy.dist.draw(rng, (1, policy.dist.noise_size))
-        action = policy.mode(rows) if deterministic else policy.sample(rows, noise)
-        obs, _, terminated, truncated, _ = env.step(policy.dist.to_env(action)[0])
+        action = policy.actor.act(np.asarray(obs, np.float32)[None], rng, deterministic)
+        obs, _, terminated, truncated, _ = env.step(policy.actor.dist.to_env(action)[0])
         if step % every == 0:
             frames.append(frame(env))
         if terminated or truncated:
@@ -80,17 +75,17 @@ def prepare_gl(env_id: str) -> None:
     spec = find_spec(env_id)
     if spec.id in LOCOMOTION or "mujoco" in str(spec.entry_point):
         os.environ.setdefault("MUJOCO_GL", "egl")
-        with clear_gl_errors():
+        with gl_errors():
             import mujoco  # noqa: F401
 
 
 def frame(env: gymnasium.Env) -> np.ndarray:
-    with clear_gl_errors():
+    with gl_errors():
         return np.asarray(env.render())
 
 
 @contextmanager
-def clear_gl_errors() -> Iterator[None]:
+def gl_errors() -> Iterator[None]:
     """GL libraries fail in ways of their own; the user needs to know what to install."""
     try:
         yield

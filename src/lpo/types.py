@@ -22,6 +22,7 @@ class Step(NamedTuple):
     truncated: np.ndarray  # [N] bool: a time limit cut the episode
     next_obs: np.ndarray  # [N, O] the final observation where the episode ended, else ``obs``
     valid: np.ndarray  # [N] bool: False for a reset step in disguise, which nobody may learn from
+    success: np.ndarray | None = None  # [N] bool, of ended episodes, where the environment says so
 
 
 class BatchEnv(Protocol):

@@ -1,8 +1,21 @@
-"""What is novel? One file per answer."""
+"""What is novel? One file for each answer."""
 
-from lpo.bonus.base import Bonus, none
-from lpo.bonus.elliptic import elliptic
-from lpo.bonus.rnd import rnd
-from lpo.bonus.width import width_network
+from lpo.bonus.base import Bonus, BonusOptions, BonusPart, NoBonus, Streams, none
+from lpo.bonus.elliptic import Elliptic, elliptic
+from lpo.bonus.rnd import RND, rnd
+from lpo.bonus.width import WidthNetwork, width_network
 
-__all__ = ["Bonus", "elliptic", "none", "rnd", "width_network"]
+__all__ = [
+    "RND",
+    "Bonus",
+    "BonusOptions",
+    "BonusPart",
+    "Elliptic",
+    "NoBonus",
+    "Streams",
+    "WidthNetwork",
+    "elliptic",
+    "none",
+    "rnd",
+    "width_network",
+]

@@ -1,30 +1,104 @@
-"""What a bonus is: a pair of pure functions over a state, and the null object."""
+"""What a bonus is: its options, a pair of pure functions over a state, and the null object."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
 
 import jax.numpy as jnp
+from jax import Array
+
+from lpo.options import Axis, Kinds, NonNegative, Part, Short, Unit, options
+from lpo.problem import Problem
+from lpo.types import Rollout
+
+Metrics = dict[str, Array]
+
+
+class Init(Protocol):
+    def __call__(self, key: Array, /) -> Any: ...
+
+
+class Score(Protocol):
+    def __call__(self, state: Any, rollout: Rollout, /) -> tuple[Array, Any, Metrics]: ...
+
+
+class Update(Protocol):
+    def __call__(self, state: Any, rollout: Rollout, key: Array, /) -> tuple[Any, Metrics]: ...
 
 
 class Bonus(NamedTuple):
     """``score`` values the transitions of a rollout, ``update`` learns from them afterwards."""
 
     num_streams: int  # J: how many value streams it adds (0 or 1)
-    init: Callable  # key → state
-    score: Callable  # (state, rollout) → (b [J, T, N], state, metrics)
-    update: Callable  # (state, rollout, key) → (state, metrics)
+    init: Init  # key → state
+    score: Score  # (state, rollout) → (b [J, T, N], state, metrics)
+    update: Update  # (state, rollout, key) → (state, metrics)
+
+
+class Streams(NamedTuple):
+    """The value streams of a run: the reward first, then the bonus where there is one."""
+
+    gammas: Array  # [S]
+    weights: Array  # [S] α, β
+    episodic: Array  # [S]
+
+
+class BonusPart(Part):
+    """What is novel? Options of a bonus and the factory that makes it."""
+
+    kinds: ClassVar[Kinds[BonusPart]] = Kinds("bonus", "lpo.bonuses")
+
+    def make(self, problem: Problem) -> Bonus:
+        raise NotImplementedError
+
+    def streams(self, gamma: Any) -> Streams:
+        """Returns the value streams; ``gamma`` discounts the reward."""
+        raise NotImplementedError
+
+
+@options
+class BonusOptions(BonusPart):
+    """Options that every bonus has: they say how its stream enters Â = α Â_ext + β Â_int."""
+
+    gamma_int: Axis[Unit] = 0.999
+    """Discount of the bonus stream."""
+    alpha: Axis[NonNegative] = 2.0
+    """Weight of the reward advantage in Â = α Â_ext + β Â_int."""
+    beta: Axis[NonNegative] = 1.0
+    """Weight of the bonus advantage."""
+    episodic: Annotated[bool, Short("intrinsic_episodic")] = False
+    """Let bonus returns end with the episode (by default they cross resets)."""
+
+    def streams(self, gamma: Any) -> Streams:
+        return Streams(
+            gammas=jnp.array([gamma, self.gamma_int]),
+            weights=jnp.array([self.alpha, self.beta]),
+            episodic=jnp.array([True, self.episodic]),
+        )
 
 
 class NoState(NamedTuple):
     pass
 
 
-def none() -> Bonus:
+@BonusPart.kinds.add
+@options
+class NoBonus(BonusPart):
     """Nothing is novel: no stream, no state, no cost."""
 
-    def score(state: NoState, rollout: Any):
+    kind: ClassVar[str] = "none"
+
+    def make(self, problem: Problem) -> Bonus:
+        return none()
+
+    def streams(self, gamma: Any) -> Streams:
+        return Streams(jnp.array([gamma]), jnp.array([1.0]), jnp.array([True]))
+
+
+def none() -> Bonus:
+    """Returns the bonus that adds no stream."""
+
+    def score(state: NoState, rollout: Rollout) -> tuple[Array, NoState, Metrics]:
         return jnp.zeros((0, *rollout.reward.shape)), state, {}
 
     return Bonus(0, lambda key: NoState(), score, lambda state, rollout, key: (state, {}))

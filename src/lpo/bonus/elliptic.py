@@ -10,19 +10,54 @@ a one-dimensional convex dual. For much data it is √ε·‖φ‖_{Σ⁻¹}, fo
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from lpo.bonus.base import Bonus
-from lpo.bonus.scale import scaled, shaped, width_metrics
-from lpo.math.features import Features
+from lpo.bonus.base import Bonus, BonusPart
+from lpo.bonus.scale import Shape, WidthOptions, scaled, shaped, width_metrics
+from lpo.errors import LPOError, named
+from lpo.math.features import FeatureOptions, Features, Fourier
 from lpo.math.normalize import Moments, init_moments
+from lpo.options import Axis, Positive, Short, options
+from lpo.problem import Problem
 from lpo.types import Rollout
 
 BISECTIONS = 20
+
+
+@BonusPart.kinds.add
+@options
+class Elliptic(WidthOptions):
+    """The width of a linear class over fixed features (PC-PG's bonus)."""
+
+    kind: ClassVar[str] = "elliptic"
+    epsilon: Annotated[Axis[Positive], Short("bonus_epsilon")] = 1.0
+    """ε of the width: how far functions may differ on all the data together."""
+    features: FeatureOptions = Fourier()
+    """Features of what the bonus reads."""
+
+    def __post_init__(self) -> None:
+        if not self.features.frozen:
+            raise LPOError(
+                f"The elliptic bonus needs features that stay as they are, and {named('features')} "
+                f"is {self.features.kind}; choose fourier, network or product."
+            )
+
+    def make(self, problem: Problem) -> Bonus:
+        size, read = problem.reader(self.inputs)
+        return elliptic(
+            self.features.make(size, problem.obs_size),
+            read,
+            num_envs=problem.num_envs,
+            gamma=self.gamma_int,
+            shape=self.shape,
+            threshold=self.threshold,
+            epsilon=self.epsilon,
+            gamma_ext=problem.gamma,
+        )
 
 
 class EllipticState(NamedTuple):
@@ -64,13 +99,13 @@ def elliptic(
     *,
     num_envs: int,
     gamma: float,
-    shape: str,
+    shape: Shape,
     threshold: float,
     epsilon: float,
     gamma_ext: float,
     rho: float = 1.0,
 ) -> Bonus:
-    """``shape`` of the width over ``read(rollout)``; ``gamma`` discounts bonus returns."""
+    """Returns ``shape`` of the width over ``read(rollout)``; ``gamma`` discounts bonus returns."""
 
     def init(key: Array) -> EllipticState:
         size = features.size

@@ -6,8 +6,7 @@ where the agent has not been: a sampled stand-in for the width of the function c
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,13 +14,47 @@ import numpy as np
 import optax
 from jax import Array
 
-from lpo.bonus.base import Bonus
+from lpo.bonus.base import Bonus, BonusOptions, BonusPart
 from lpo.bonus.scale import scaled
-from lpo.math.features import reader
+from lpo.math.features import Inputs, Reader
 from lpo.math.minibatch import sweep
 from lpo.math.nets import Net, apply_net, orthogonal_net
 from lpo.math.normalize import Moments, init_moments, normalize, update_moments
+from lpo.options import Axis, Count, Layers, Positive, PositiveInt, Short, options
+from lpo.problem import Problem
 from lpo.types import Rollout
+
+
+@BonusPart.kinds.add
+@options
+class RND(BonusOptions):
+    """b = ‖f(x) − f′(x)‖²: random network distillation."""
+
+    kind: ClassVar[str] = "rnd"
+    inputs: Annotated[Inputs, Short("bonus_inputs")] = "sa"
+    """What the bonus reads: (s,a), s′ or s."""
+    learning_rate: Annotated[Axis[Positive], Short("predictor_learning_rate")] = 1e-4
+    """Adam's step size for the predictor f."""
+    passes: Annotated[Count, Short("predictor_passes")] = 1
+    """Passes of the predictor over each rollout."""
+    batch_size: Annotated[PositiveInt, Short("predictor_batch_size")] = 64
+    """Minibatch of the predictor."""
+    hidden: Annotated[Layers, Short("predictor_hidden")] = (64, 64)
+    """Hidden layers of f and f′ (relu)."""
+    features: Annotated[PositiveInt, Short("predictor_features")] = 64
+    """Number of outputs of f and f′."""
+
+    def make(self, problem: Problem) -> Bonus:
+        return rnd(
+            problem.reader(self.inputs),
+            num_envs=problem.num_envs,
+            gamma=self.gamma_int,
+            learning_rate=self.learning_rate,
+            passes=self.passes,
+            batch_size=self.batch_size,
+            hidden=self.hidden,
+            num_features=self.features,
+        )
 
 
 class RNDState(NamedTuple):
@@ -34,11 +67,8 @@ class RNDState(NamedTuple):
 
 
 def rnd(
+    reader: Reader,
     *,
-    inputs: str,
-    obs_size: int,
-    action_size: int,
-    action_features: Callable,
     num_envs: int,
     gamma: float,
     learning_rate: float,
@@ -48,8 +78,8 @@ def rnd(
     num_features: int,
     clip: float = 5.0,
 ) -> Bonus:
-    """``inputs``: "sa" (LPO, ENIAC), "next" (RND) or "s"; ``gamma`` discounts bonus returns."""
-    size, read = reader(inputs, obs_size, action_size, action_features)
+    """Returns the bonus over what ``reader`` reads; ``gamma`` discounts bonus returns."""
+    size, read = reader
     optim = optax.flatten(optax.adam(learning_rate, eps=1e-5))
     gain = float(np.sqrt(2))
 

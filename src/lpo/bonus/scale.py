@@ -6,15 +6,38 @@ each environment, and no mean is subtracted (Burda et al. 2018); the paper is si
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
+from lpo.bonus.base import BonusOptions
+from lpo.errors import LPOError, named
+from lpo.math.features import Inputs
 from lpo.math.normalize import Moments, update_moments
+from lpo.options import Axis, Positive, Short, options
 
-SHAPES = ("raw", "indicator", "lpo")
+Shape = Literal["raw", "indicator", "lpo"]
+
+
+@options
+class WidthOptions(BonusOptions):
+    """Options of a bonus that is made of a width ω."""
+
+    inputs: Annotated[Inputs, Short("bonus_inputs")] = "sa"
+    """What the bonus reads: (s,a), s′ or s."""
+    shape: Annotated[Shape, Short("bonus_shape")] = "raw"
+    """Bonus made of the width ω: ω itself, ENIAC's 1{ω ≥ β}/(1−γ), or LPO's eq. (E5)."""
+    threshold: Annotated[Axis[Positive], Short("bonus_threshold")] = 0.1
+    """β of the width: (s,a) is known when ω < β."""
+
+    def check(self, run: Any) -> None:
+        if self.shape != "raw" and run.ppo.gamma_ext == 1:
+            raise LPOError(
+                f"The {self.shape} bonus is a multiple of 1/(1−γ), and {named('gamma_ext')} is 1; "
+                f"lower it, or use {named('bonus_shape')} raw."
+            )
 
 
 class Scaled(NamedTuple):
@@ -50,7 +73,7 @@ def scaled(discounted: Array, returns: Moments, b: Array, valid: Array, gamma: f
     return Scaled(b / scale, last, returns, metrics)
 
 
-def shaped(shape: str, width: Array, threshold: float, gamma: float) -> Array:
+def shaped(shape: Shape, width: Array, threshold: float, gamma: float) -> Array:
     """The bonus over a width ω; z is known when ω(z) < β = ``threshold`` (eq. E3, on pairs).
 
     raw: ω. indicator, of PC-PG and ENIAC: 1{ω ≥ β}/(1−γ). lpo, eq. (E5) as Algorithm 1 writes it,

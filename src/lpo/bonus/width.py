@@ -19,7 +19,7 @@ of a table, 1/(1 + n(z)), softened by n₀ and generalised by the network.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,13 +27,48 @@ import numpy as np
 import optax
 from jax import Array
 
-from lpo.bonus.base import Bonus
-from lpo.bonus.scale import scaled, shaped, width_metrics
+from lpo.bonus.base import Bonus, BonusPart
+from lpo.bonus.scale import Shape, WidthOptions, scaled, shaped, width_metrics
 from lpo.math.features import CLIP
 from lpo.math.minibatch import sweep
 from lpo.math.nets import Net, apply_net, orthogonal_net
 from lpo.math.normalize import Moments, init_moments, normalize, update_moments
+from lpo.options import Axis, Count, Layers, Positive, PositiveInt, Short, options
+from lpo.problem import Problem
 from lpo.types import Rollout
+
+
+@BonusPart.kinds.add
+@options
+class WidthNetwork(WidthOptions):
+    """A trained width network (ENIAC's bonus)."""
+
+    kind: ClassVar[str] = "width"
+    learning_rate: Annotated[Axis[Positive], Short("predictor_learning_rate")] = 1e-4
+    """Adam's step size for the width network."""
+    passes: Annotated[Count, Short("predictor_passes")] = 1
+    """Passes of the width network over each rollout."""
+    batch_size: Annotated[PositiveInt, Short("predictor_batch_size")] = 64
+    """Minibatch of the width network."""
+    hidden: Annotated[Layers, Short("predictor_hidden")] = (64, 64)
+    """Hidden layers of the width network (relu)."""
+
+    def make(self, problem: Problem) -> Bonus:
+        size, read = problem.reader(self.inputs)
+        return width_network(
+            size,
+            read,
+            num_envs=problem.num_envs,
+            gamma=self.gamma_int,
+            shape=self.shape,
+            threshold=self.threshold,
+            gamma_ext=problem.gamma,
+            prior=problem.rollout,
+            learning_rate=self.learning_rate,
+            passes=self.passes,
+            batch_size=self.batch_size,
+            hidden=self.hidden,
+        )
 
 
 class Reservoir(NamedTuple):
@@ -88,7 +123,7 @@ def width_network(
     *,
     num_envs: int,
     gamma: float,
-    shape: str,
+    shape: Shape,
     threshold: float,
     gamma_ext: float,
     prior: int,

@@ -1,6 +1,9 @@
-"""Evaluation on environments of its own, with the policy and its normaliser frozen."""
+"""Engine: episodes of a frozen policy on environments of their own, and what they are worth."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -11,34 +14,63 @@ from lpo.types import BatchEnv
 def evaluate(
     env: BatchEnv, policy: HostPolicy, seed: int, deterministic: bool, max_steps: int
 ) -> list[Episode]:
-    """One episode in every environment of the batch, all stepped together.
+    """Returns one episode of every environment of the batch, all stepped together.
 
     An episode that outlasts ``max_steps`` counts as it stands then.
     """
     rng = np.random.Generator(np.random.Philox(seed))
     obs = env.reset(seed).astype(np.float32)
     ret, length = np.zeros(env.num_envs), np.zeros(env.num_envs, np.int64)
+    success: list[bool | None] = [None] * env.num_envs
     running = np.ones(env.num_envs, bool)
     for _ in range(max_steps):
-        if deterministic:
-            action = policy.mode(obs)
-        else:
-            noise = policy.dist.draw(rng, (env.num_envs, policy.dist.noise_size))
-            action = policy.sample(obs, noise)
-        step = env.step(policy.dist.to_env(action))
+        step = env.step(policy.dist.to_env(policy.act(obs, rng, deterministic)))
         counts = running & step.valid
         ret += step.reward * counts
         length += counts
-        running &= ~(step.terminated | step.truncated)
+        ends = running & (step.terminated | step.truncated)
+        if step.success is not None:
+            for i in np.flatnonzero(ends):
+                success[i] = bool(step.success[i])
+        running &= ~ends
         if not running.any():
             break
         obs = step.obs.astype(np.float32)
-    return [Episode(float(r), int(n)) for r, n in zip(ret, length, strict=True)]
+    return [Episode(float(r), int(n), s) for r, n, s in zip(ret, length, success, strict=True)]
 
 
-def success_rate(episodes: list[Episode], max_return: float | None) -> float:
-    """Mean share of the largest possible return; where none is known, of episodes with reward."""
+def normalized_return(episodes: Sequence[Episode], task: dict[str, Any]) -> float | None:
+    """Returns the mean return over the largest possible one; None where that is not declared."""
+    largest = task.get("max_return")
+    if largest is None:
+        return None
     returns = np.array([e.ret for e in episodes])
-    if max_return is None:
-        return float((returns > 0).mean())
-    return float(np.clip(returns / max_return, 0, 1).mean())
+    return float(np.clip(returns / largest, 0, 1).mean())
+
+
+def success_rate(episodes: Sequence[Episode], task: dict[str, Any]) -> float | None:
+    """Returns the share of episodes that succeeded by the task's own definition.
+
+    An environment may say so itself (``info["is_success"]``); else an episode succeeds when its
+    return reaches ``success_return`` of the task. None where there is no definition.
+    """
+    least = task.get("success_return")
+    if all(e.success is None for e in episodes) and least is None:
+        return None
+    reached = [least is not None and e.ret >= least for e in episodes]
+    said = [r if e.success is None else e.success for e, r in zip(episodes, reached, strict=True)]
+    return float(np.mean(said))
+
+
+def score(prefix: str, episodes: Sequence[Episode], task: dict[str, Any]) -> dict[str, float]:
+    """Returns the metrics of ended episodes; those that the task does not define are absent."""
+    if not episodes:
+        return {}
+    metrics = {
+        "return": float(np.mean([e.ret for e in episodes])),
+        "length": float(np.mean([e.length for e in episodes])),
+        "normalized_return": normalized_return(episodes, task),
+        "success": success_rate(episodes, task),
+        "episodes": len(episodes),
+    }
+    return {f"{prefix}/{name}": value for name, value in metrics.items() if value is not None}

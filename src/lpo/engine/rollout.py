@@ -1,4 +1,4 @@
-"""Rollouts of CPU environments: the policy acts in NumPy, and nothing per step goes through JAX."""
+"""Engine: rollouts on the host. The policy acts in NumPy; no step goes through JAX."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ class HostPolicy:
 
     def __init__(self, params: ActorCritic, moments: Moments, dist: Distribution, obs_clip: float):
         self.net = tuple(Layer(np.asarray(w), np.asarray(b)) for w, b in params.policy)
-        self.std = np.exp(np.asarray(params.log_std))
+        self.log_std = np.asarray(params.log_std)
+        self.std = np.exp(self.log_std)
+        self.mean, self.var = np.asarray(moments.mean), np.asarray(moments.var)
         self.normalize = normalizer_host(moments, obs_clip)
         self.dist, self.obs_clip = dist, obs_clip
 
@@ -27,6 +29,12 @@ class HostPolicy:
 
     def mode(self, obs: np.ndarray) -> np.ndarray:
         return self.dist.mode(self.outputs(obs))
+
+    def act(self, obs: np.ndarray, rng: np.random.Generator, deterministic: bool) -> np.ndarray:
+        """Returns the mode, or a sample with noise from ``rng``."""
+        if deterministic:
+            return self.mode(obs)
+        return self.sample(obs, self.dist.draw(rng, (len(obs), self.dist.noise_size)))
 
     def like(self, params: ActorCritic, moments: Moments) -> HostPolicy:
         """Another policy of the same kind."""
@@ -58,6 +66,7 @@ def empty_rollout(steps: int, num_envs: int, obs_size: int, action_size: int) ->
 class Episode(NamedTuple):
     ret: float
     length: int
+    success: bool | None = None  # where the environment itself says so
 
 
 class Episodes:
@@ -69,13 +78,20 @@ class Episodes:
         self.ended: list[Episode] = []  # since the last call of take()
         self.recent: deque[Episode] = deque(maxlen=window)
 
-    def add(self, reward: np.ndarray, done: np.ndarray, valid: np.ndarray) -> None:
-        """Count steps [T, N], whole columns at a time: most of them end no episode."""
+    def add(
+        self,
+        reward: np.ndarray,
+        done: np.ndarray,
+        valid: np.ndarray,
+        success: np.ndarray | None = None,
+    ) -> None:
+        """Counts steps [T, N], whole columns at a time: most of them end no episode."""
         reward = np.where(valid, reward, 0.0)
         begin = np.zeros(len(self.ret), np.int64)
         for t, i in np.argwhere(done):  # in the order of time
             self._count(i, slice(begin[i], t + 1), reward, valid)
-            self.ended.append(Episode(float(self.ret[i]), int(self.length[i])))
+            said = None if success is None else bool(success[t, i])
+            self.ended.append(Episode(float(self.ret[i]), int(self.length[i]), said))
             self.ret[i], self.length[i], begin[i] = 0.0, 0, t + 1
         for i, first in enumerate(begin):
             self._count(i, slice(first, None), reward, valid)
@@ -90,13 +106,20 @@ class Episodes:
         return ended
 
     def get_state(self) -> dict[str, np.ndarray]:
-        recent = np.array(self.recent, np.float64).reshape(-1, 2)
-        return {"ret": self.ret.copy(), "length": self.length.copy(), "recent": recent}
+        recent = np.array([e[:2] for e in self.recent], np.float64).reshape(-1, 2)
+        state = {"ret": self.ret.copy(), "length": self.length.copy(), "recent": recent}
+        if any(e.success is not None for e in self.recent):
+            state["success"] = np.array([bool(e.success) for e in self.recent])
+        return state
 
     def set_state(self, state: dict[str, np.ndarray]) -> None:
         self.ret, self.length = state["ret"].copy(), state["length"].copy()
+        said = state.get("success", [None] * len(state["recent"]))
         self.recent.clear()
-        self.recent.extend(Episode(float(r), int(n)) for r, n in state["recent"])
+        self.recent.extend(
+            Episode(float(r), int(n), None if s is None else bool(s))
+            for (r, n), s in zip(state["recent"], said, strict=True)
+        )
 
 
 def collect(
@@ -109,12 +132,14 @@ def collect(
     rng: np.random.Generator,
     episodes: Episodes,
 ) -> np.ndarray:
-    """Line 6 of Algorithm 7: run π, filling ``rows`` of the buffer; the observation after them.
+    """Line 6 of Algorithm 7: runs π, which fills ``rows`` of the buffer.
 
-    ``actor`` is the policy, or what a start puts in front of it (``lpo.start``).
+    Returns the observation after them. ``actor`` is the policy, or what a start puts in front of
+    it (``lpo.start``).
     """
     noise = dist.draw(rng, (len(rows), env.num_envs, dist.noise_size))
     rewards, real = np.empty((len(rows), env.num_envs)), np.empty((len(rows), env.num_envs), bool)
+    success: np.ndarray | None = None
     to_env = dist.to_env
     for i, t in enumerate(rows):
         buffer.obs[t] = obs
@@ -127,7 +152,10 @@ def collect(
         buffer.next_obs[t] = step.next_obs
         buffer.valid[t] = actor.follow(step)
         rewards[i], real[i] = step.reward, step.valid
+        if step.success is not None:
+            success = np.zeros_like(real) if success is None else success
+            success[i] = step.success
         obs = step.obs
     steps = slice(rows.start, rows.stop)
-    episodes.add(rewards, buffer.terminated[steps] | buffer.truncated[steps], real)
+    episodes.add(rewards, buffer.terminated[steps] | buffer.truncated[steps], real, success)
     return obs

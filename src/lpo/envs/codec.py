@@ -26,6 +26,7 @@ class Codec:
         self.action_space: Any = flat_action_space(name, action_space)
         self._name = name
         self.raw_observation_space = observation_space
+        self.raw_action_space = action_space
         self._is_box = isinstance(observation_space, spaces.Box)
         self._obs_shape = observation_space.shape if self._is_box else None
         self._size = self.observation_space.shape[0]

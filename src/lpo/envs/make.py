@@ -49,7 +49,7 @@ def make_batch(
         _check_size("threads", threads)
     if backend not in BACKENDS:
         raise LPOError(f"There is no backend {backend!r}; choose one of {', '.join(BACKENDS)}.")
-    if _runs_natively(env, backend, env_kwargs):
+    if runs_natively(env, backend, env_kwargs):
         from lpo.envs.host.native import NativeBatch  # MuJoCo is loaded only where it is needed
 
         task = LOCOMOTION[_bare_id(env)]
@@ -70,7 +70,7 @@ def make_batch(
     return _episode_batch(env, num_envs, preset, threshold, env_kwargs)
 
 
-def _runs_natively(env: EnvLike, backend: str, env_kwargs: dict[str, Any] | None) -> bool:
+def runs_natively(env: EnvLike, backend: str, env_kwargs: dict[str, Any] | None) -> bool:
     """Whether ``env`` goes to the native backend; an error if it should and cannot."""
     has_native = _bare_id(env) in LOCOMOTION
     if backend == "native" and not has_native:

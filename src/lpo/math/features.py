@@ -8,17 +8,21 @@ their own running moments (clipped to ±5) that move as data comes in.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
+import annotated_types as at
 import jax
 import jax.numpy as jnp
 from jax import Array
 
 from lpo.math.nets import Net, apply_net
 from lpo.math.normalize import Moments, init_moments, normalize, update_moments
+from lpo.options import Axis, Kinds, Part, Positive, Short, options
 from lpo.types import Rollout
 
 CLIP = 5.0
+Inputs = Literal["sa", "next", "s"]
+EvenInt = Annotated[int, at.Ge(2), at.MultipleOf(2)]  # one cosine and one sine for each frequency
 
 
 class Reader(NamedTuple):
@@ -55,6 +59,17 @@ class Features(NamedTuple):
     apply: Callable  # (state, x [..., D_in]) → φ [..., size], ‖φ‖ ≤ 1
 
 
+class FeatureOptions(Part):
+    """The features of (s,a) over which a width or a sensitivity is measured."""
+
+    kinds: ClassVar[Kinds[FeatureOptions]] = Kinds("feature map")
+    frozen: ClassVar[bool] = True  # the same input always has the same features
+
+    def make(self, input_size: int, obs_size: int) -> Features:
+        """Returns the map for inputs of ``input_size``, of which ``obs_size`` are the state."""
+        raise NotImplementedError
+
+
 def _observe(state: FeatureState, x: Array, valid: Array) -> FeatureState:
     inputs = update_moments(state.inputs, x, valid)
     square = (normalize(inputs, x, CLIP) ** 2).sum(-1, keepdims=True)
@@ -64,6 +79,30 @@ def _observe(state: FeatureState, x: Array, valid: Array) -> FeatureState:
 def _start(weights: Array, size: int) -> FeatureState:
     norm = init_moments(1)._replace(mean=jnp.full(1, size, jnp.float32))
     return FeatureState(weights, init_moments(size), norm)
+
+
+@FeatureOptions.kinds.add
+@options
+class Fourier(FeatureOptions):
+    """Random Fourier features of a Gaussian kernel."""
+
+    kind: ClassVar[str] = "fourier"
+    number: Annotated[EvenInt, Short("num_features")] = 256
+    """Number of features; an even number."""
+    bandwidth: Annotated[Axis[Positive], Short("feature_bandwidth")] = 1.0
+    """Width of the Gaussian kernel, in units of the spread of the inputs."""
+
+    def make(self, input_size: int, obs_size: int) -> Features:
+        return fourier(input_size, self.number, self.bandwidth)
+
+
+@FeatureOptions.kinds.add
+@options
+class Critic(Fourier):
+    """Random Fourier features over the critic's last hidden layer and the action."""
+
+    kind: ClassVar[str] = "critic"
+    frozen: ClassVar[bool] = False
 
 
 def fourier(input_size: int, num_features: int, bandwidth: float) -> Features:
@@ -85,6 +124,19 @@ def fourier(input_size: int, num_features: int, bandwidth: float) -> Features:
     return Features(2 * half, init, _observe, apply)
 
 
+@FeatureOptions.kinds.add
+@options
+class RandomNetwork(FeatureOptions):
+    """The last hidden layer of a frozen random network."""
+
+    kind: ClassVar[str] = "network"
+    number: Annotated[EvenInt, Short("num_features")] = 256
+    """Number of features."""
+
+    def make(self, input_size: int, obs_size: int) -> Features:
+        return network(input_size, self.number)
+
+
 def network(input_size: int, num_features: int) -> Features:
     """The last hidden layer of a frozen random network, relu(W[x̂, 1]) / its norm: ‖φ‖ = 1.
 
@@ -101,6 +153,17 @@ def network(input_size: int, num_features: int) -> Features:
         return hidden / jnp.maximum(jnp.linalg.norm(hidden, axis=-1, keepdims=True), 1e-6)
 
     return Features(num_features, init, _observe, apply)
+
+
+@FeatureOptions.kinds.add
+@options
+class Product(FeatureOptions):
+    """s ⊗ a, which is exact for finite tasks."""
+
+    kind: ClassVar[str] = "product"
+
+    def make(self, input_size: int, obs_size: int) -> Features:
+        return product(obs_size, input_size - obs_size)
 
 
 def product(obs_size: int, action_size: int) -> Features:

@@ -14,6 +14,27 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from lpo.options import Axis, Layers, options
+
+OBS_CLIP = 10.0
+
+
+@options
+class NetworkOptions:
+    """Policy and critics, and how they see an observation."""
+
+    hidden: Layers = (64, 64)
+    """Hidden layers of the policy and of each critic (tanh)."""
+    log_std_init: Axis[float] = 0.0
+    """Initial log standard deviation of Gaussian actions."""
+    normalize_obs: bool = True
+    """Normalise observations by a running mean and variance, clipped to ±10."""
+
+    @property
+    def obs_clip(self) -> float:
+        """Returns the bound of an observation as the networks see it."""
+        return OBS_CLIP if self.normalize_obs else float("inf")
+
 
 class Layer(NamedTuple):
     w: Any  # [in, out]

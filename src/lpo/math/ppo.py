@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+import annotated_types as at
 import jax
 import jax.numpy as jnp
 import optax
@@ -12,6 +13,36 @@ from jax import Array
 from lpo.math.distributions import Distribution
 from lpo.math.minibatch import sweep
 from lpo.math.nets import ActorCritic, apply_net, values
+from lpo.options import Axis, NonNegative, Positive, PositiveInt, Unit, options
+
+
+@options
+class PPOOptions:
+    """The PPO update: discounts, losses, minibatches, Adam."""
+
+    gamma_ext: Axis[Unit] = 0.99
+    """Discount of the reward stream."""
+    gae_lambda: Axis[Unit] = 0.95
+    """λ of the advantage estimates."""
+    learning_rate: Axis[Positive] = 1e-4
+    """Adam's step size for policy and critics."""
+    batch_size: Annotated[int, at.Ge(2)] = 32
+    """Minibatch (paper: 32 on Hopper, 16 on Walker2d and HalfCheetah); advantages are normalised
+    within it."""
+    epochs: PositiveInt = 10
+    """Passes over a rollout for each policy change."""
+    clip: Axis[Positive] = 0.2
+    """PPO's clipping range of the probability ratio."""
+    value_coef: Axis[NonNegative] = 0.5
+    """Weight of each value loss."""
+    entropy_coef: Axis[NonNegative] = 0.0
+    """Weight of the entropy term."""
+    max_grad_norm: Axis[Positive] = 0.5
+    """Largest global norm of a gradient."""
+    adam_eps: Axis[Positive] = 1e-5
+    """Adam's ε."""
+    normalize_advantage: bool = True
+    """Normalise advantages within each minibatch."""
 
 
 class Batch(NamedTuple):
@@ -24,8 +55,8 @@ class Batch(NamedTuple):
     returns: Array  # [M, S] value targets
 
 
-class Losses(NamedTuple):
-    """Coefficients of the objective."""
+class Coefficients(NamedTuple):
+    """Weights of the terms of the objective."""
 
     clip: float
     value_coef: float
@@ -33,8 +64,12 @@ class Losses(NamedTuple):
     normalize_advantage: bool
 
 
+def coefficients(c: PPOOptions) -> Coefficients:
+    return Coefficients(c.clip, c.value_coef, c.entropy_coef, c.normalize_advantage)
+
+
 def loss(
-    params: ActorCritic, batch: Batch, dist: Distribution, c: Losses
+    params: ActorCritic, batch: Batch, dist: Distribution, c: Coefficients
 ) -> tuple[Array, dict[str, Array]]:
     """L = −E min(ρÂ, clip(ρ, 1±ε)Â) + c_v Σ_s E(V_s − R_s)² − c_h E H."""
     outputs = apply_net(params.policy, batch.obs)
@@ -77,7 +112,7 @@ def update(
     *,
     dist: Distribution,
     optim: optax.GradientTransformation,
-    coefficients: Losses,
+    coefficients: Coefficients,
     epochs: int,
     batch_size: int,
 ) -> tuple[ActorCritic, Any, dict[str, Array]]:

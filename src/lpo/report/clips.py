@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from lpo.errors import LPOError
+from lpo.policy import Policy
 from lpo.render import play
 from lpo.report.main import Clips, slug
 from lpo.report.runs import RunData, Runs
@@ -48,9 +49,8 @@ def write_clip(run: RunData, path: Path) -> None:
     if (run.path / CLIP).exists():
         shutil.copyfile(run.path / CLIP, path)
         return
-    which = "best" if (run.path / "checkpoints" / "best.json").exists() else "last"
     # environments say their frames per second; 1000 steps are long enough for all of them
-    frames, fps = play(run.path, 1000, 0, True, which, SECONDS, FPS)
+    frames, fps = play(Policy.load(run.path), 1000, 0, True, SECONDS, FPS)
     step = max(1, min(frames[0].shape[:2]) // SIDE)
     save_webp(path, [frame[::step, ::step] for frame in frames], 1 / fps)
 

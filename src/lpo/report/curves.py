@@ -11,7 +11,7 @@ import numpy as np
 
 from lpo.config import Config
 from lpo.errors import LPOError
-from lpo.runs.log import open_directory, read_metrics, read_task, task_line
+from lpo.runs.directory import RunDirectory, task_line
 
 COLORS = {"lpo": "#c1272d", "eniac": "#0000a7", "rnd": "#008176", "ppo": "#6b6b6b"}
 
@@ -22,10 +22,11 @@ class Curve(NamedTuple):
 
 
 def load_curve(run: Path, metric: str) -> tuple[Config, Curve]:
-    c = open_directory(run)
-    rows = [row for row in read_metrics(run) if metric in row]
+    directory = RunDirectory.open(run)
+    c, logged = directory.config(), directory.metrics()
+    rows = [row for row in logged if metric in row]
     if not rows:
-        known = sorted({key for row in read_metrics(run) for key in row if key != "env_steps"})
+        known = sorted({key for row in logged for key in row if key != "env_steps"})
         have = f"choose one of {', '.join(known)}" if known else "let the run go on for longer"
         raise LPOError(f"{run} has logged no {metric}; {have}.")
     return c, Curve(
@@ -54,7 +55,7 @@ def plot_runs(runs: Sequence[Path], metric: str, out: Path) -> Path:
     panels: dict[str, dict[str, list[Curve]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
         c, curve = load_curve(run, metric)
-        panels[task_line(read_task(run))][c.algo].append(curve)
+        panels[task_line(RunDirectory(run).task())][c.algo].append(curve)
     figure, axes = plt.subplots(
         1, len(panels), figsize=(1 + 5 * len(panels), 3.8), squeeze=False, layout="constrained"
     )

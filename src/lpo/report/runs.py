@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from lpo.config import Config
+from lpo.config import Config, flat
 from lpo.errors import LPOError
-from lpo.runs.log import open_directory, read_metrics, read_task, task_line
+from lpo.runs.directory import RunDirectory, task_line
 from lpo.runs.visits import from_json
 
 LAST = 5  # evaluations whose mean is the final score
@@ -30,6 +30,11 @@ class RunData:
     description: dict[str, Any]
     rows: list[dict[str, Any]]
     timing: list[dict[str, Any]]
+
+    @cached_property
+    def options(self) -> dict[str, Any]:
+        """Options by their short names."""
+        return flat(self.config)
 
     def curve(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
         rows = [row for row in self.rows if metric in row]
@@ -142,10 +147,11 @@ def label_of(run: Path, c: Config) -> str:
 
 def load_run(path: Path) -> RunData | None:
     """None where a run has nothing to show yet."""
-    c, description, rows = open_directory(path), read_task(path), read_metrics(path)
+    run = RunDirectory.open(path)
+    c, description, rows = run.config(), run.task(), run.metrics()
     if not any("eval/return" in row or "rollout/return" in row for row in rows):
         return None
-    timing = read_metrics(path, "timing.jsonl") if (path / "timing.jsonl").exists() else []
+    timing = run.timing()
     label, task = label_of(path, c), task_line(description)
     return RunData(path, label, task, c, description, rows, timing)
 
@@ -193,8 +199,8 @@ class Runs:
         seen: dict[tuple[str, str], RunData] = {}
         for run in self.runs:
             first = seen.setdefault((run.task, run.label), run)
-            for name in vars(first.config):
-                a, b = (getattr(r.config, name) for r in (first, run))
+            for name in first.options | run.options:
+                a, b = (r.options.get(name) for r in (first, run))
                 if a != b and name not in ("seed", "threads", "keep_checkpoints"):
                     raise LPOError(
                         f"{first.path} and {run.path} are both {run.label!r} but differ in {name} "

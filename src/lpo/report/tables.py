@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import importlib.util
 import re
 from collections.abc import Callable
@@ -163,25 +162,27 @@ def option_rows(runs: Runs) -> tuple[list[Row], list[Row]]:
     """Options that differ between labels, a column each, and those that all runs share."""
     differing: list[Row] = []
     shared: list[Row] = []
-    for field in dataclasses.fields(runs.runs[0].config):
-        if field.name in KEEPING:
+    for name in dict.fromkeys(name for run in runs.runs for name in run.options):
+        if name in KEEPING:
             continue
         by_label = {
-            label: list(dict.fromkeys(shown(r, field.name) for r in runs.runs if r.label == label))
+            label: list(dict.fromkeys(shown(r, name) for r in runs.runs if r.label == label))
             for label in runs.labels
         }
         values = {value for found in by_label.values() for value in found}
         if len(values) == 1:
-            shared.append({"option": field.name, "value": values.pop()})
+            shared.append({"option": name, "value": values.pop()})
         else:
             columns = {label: " / ".join(found) for label, found in by_label.items()}
-            differing.append({"option": field.name, **columns})
+            differing.append({"option": name, **columns})
     algos = {x: next(r.config.algo for r in runs.runs if r.label == x) for x in runs.labels}
     return [{"option": "algo", **algos}, *differing], shared
 
 
 def shown(run: RunData, name: str) -> str:
-    value = getattr(run.config, name)
+    if name not in run.options:
+        return "–"
+    value = run.options[name]
     if value is None:
         return "default"
     return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -1,11 +1,10 @@
-"""A run: a trainer with a directory, logs, evaluations and checkpoints at their times."""
+"""Runs: a trainer with loggers, evaluations and checkpoints at their times."""
 
 from __future__ import annotations
 
-import dataclasses
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,87 +12,75 @@ from typing import Any
 import gymnasium
 from gymnasium.vector import VectorEnv
 
-from lpo import algorithms, config
+from lpo import config
 from lpo.config import Config
-from lpo.engine.train import Trainer
-from lpo.envs import make_batch
+from lpo.engine.host import Trainer
+from lpo.envs import spaces
 from lpo.errors import LPOError
 from lpo.runs import checkpoint
-from lpo.runs.log import MemoryLog, RunLog, claim, create_directory, open_directory
+from lpo.runs.directory import RunDirectory
+from lpo.runs.loggers import JSONLines, Logger, Memory, TensorBoard
 from lpo.runs.visits import Visits
-from lpo.types import BatchEnv
 
 Callback = Callable[[int, dict[str, float]], Any]
 
 
-def threshold_options(c: Config) -> dict[str, Any]:
-    """--threshold is the name of a preset or a number."""
-    if c.threshold is None:
-        return {}
-    try:
-        return {"threshold": float(c.threshold)}
-    except ValueError:
-        return {"preset": c.threshold}
-
-
-def make_envs(c: Config, num_envs: int, env: Any = None) -> BatchEnv:
-    """The environments that ``c`` names, or those made from ``env``."""
-    return make_batch(
-        c.env if env is None else env,
-        num_envs,
-        **threshold_options(c),
-        threads=c.threads,
-        backend=c.backend,
-        env_kwargs=config.env_kwargs(c),
-    )
-
-
 def crossed(before: int, after: int, every: int) -> bool:
-    """Whether a multiple of ``every`` lies in (before, after]; 0 means never."""
+    """Returns whether a multiple of ``every`` lies in (before, after]; 0 means never."""
     return every > 0 and after // every > before // every
 
 
 class Run:
-    """Advance a trainer, keeping its directory (if it has one) true to it."""
+    """Advances a trainer and keeps its directory (if it has one) true to it."""
 
-    def __init__(self, trainer: Trainer, log: MemoryLog, directory: Path | None = None):
-        self.trainer, self.log, self.directory = trainer, log, directory
-        self.until = trainer.config.steps
-        self.best: float | None = None
+    def __init__(
+        self,
+        trainer: Trainer,
+        directory: RunDirectory | None = None,
+        journal: JSONLines | None = None,
+        *,
+        loggers: Sequence[Logger] = (),
+        best: float | None = None,
+        visits: Visits | None = None,
+    ):
+        self.trainer, self.directory, self.journal = trainer, directory, journal
+        self.memory = Memory()
+        own = [self.memory, *([] if journal is None else [journal])]
+        self.loggers: list[Logger] = [*own, *loggers]
+        self.best = best
         self.stop_requested = False
-        self.visits = Visits(trainer.env.description.get("id", ""), trainer.config.steps)
+        self.until = trainer.env_steps
+        self.visits = visits or Visits(trainer.env.description, trainer.config.steps)
 
     @property
     def env_steps(self) -> int:
         return self.trainer.env_steps
 
-    def advance(self, callback: Callback | None = None) -> None:
-        """Train until the budget is spent, the callback returns False, or a signal asks to stop."""
+    def advance(self, until: int, callback: Callback | None = None) -> None:
+        """Trains to ``until`` steps; False from the callback or a signal ends it earlier."""
         c, trainer = self.trainer.config, self.trainer
+        self.until = until
         go_on = True
-        while go_on and not self.stop_requested and trainer.env_steps < self.until:
+        while go_on and not self.stop_requested and trainer.env_steps < until:
             before, seconds = trainer.env_steps, dict(trainer.seconds)
-            metrics = trainer.iterate(self.until)
+            metrics = trainer.iterate(until)
             self.visits.add(trainer.buffer.obs, trainer.buffer.valid, before)
-            after, last = trainer.env_steps, trainer.env_steps >= self.until
-            if trainer.eval_env and (
-                crossed(before, after, c.eval_every) or (last and c.eval_every)
-            ):
+            after, last = trainer.env_steps, trainer.env_steps >= until
+            every = c.evaluation.every
+            if trainer.eval_env and (crossed(before, after, every) or (last and every)):
                 metrics |= trainer.evaluate()
-            with self.clear_errors():
-                self.log.write(after, metrics, self.timing(after - before, seconds))
+            with self.disk_errors():
+                timing = self.timing(after - before, seconds)
+                for logger in self.loggers:
+                    logger.write(after, metrics, timing)
                 self.keep_best(metrics)
                 go_on = callback is None or callback(after, metrics) is not False
-                if (
-                    crossed(before, after, c.checkpoint_every)
-                    or last
-                    or not go_on
-                    or self.stop_requested
-                ):
+                due = crossed(before, after, c.checkpoints.every)
+                if due or last or not go_on or self.stop_requested:
                     self.save_checkpoint()
 
     def timing(self, steps: int, before: dict[str, float]) -> dict[str, float]:
-        """Seconds so far; steps/s of this iteration without its evaluation."""
+        """Returns seconds so far, and steps/s of this iteration without its evaluation."""
         now = self.trainer.seconds
         elapsed = sum(now[part] - before[part] for part in ("rollout", "switch", "learn"))
         return {"time/env_steps_per_s": steps / elapsed} | {
@@ -101,25 +88,31 @@ class Run:
         }
 
     def record(self, **more: Any) -> dict[str, Any]:
+        """Returns what a checkpoint says beside its arrays."""
+        codec = self.trainer.env.codec
         return {
             "env_steps": self.env_steps,
             "until": self.until,
             "best": self.best,
             "env": self.trainer.env.description,
-            "config": dataclasses.asdict(self.trainer.config),
+            "spaces": {
+                "observation": spaces.to_dict(codec.raw_observation_space),
+                "action": spaces.to_dict(codec.raw_action_space),
+            },
+            "config": config.to_dict(self.trainer.config),
             **more,
         }
 
     def save_checkpoint(self) -> None:
-        if self.directory is None:
+        if self.directory is None or self.journal is None:
             return
-        folder = self.directory / "checkpoints"
-        record = self.record(logs=self.log.offsets(), seconds=self.trainer.seconds)
+        record = self.record(logs=self.journal.offsets(), seconds=self.trainer.seconds)
         arrays = self.trainer.arrays() | self.visits.arrays()
+        folder = self.directory.checkpoints
         checkpoint.save(folder, f"{self.env_steps:012d}", arrays, record)
         if (text := self.visits.to_json()) is not None:
-            checkpoint.write_atomically(self.directory / "visits.json", text.encode())
-        checkpoint.prune(folder, self.trainer.config.keep_checkpoints)
+            checkpoint.write_atomically(self.directory.visits_file, text.encode())
+        checkpoint.prune(folder, self.trainer.config.checkpoints.keep)
 
     def keep_best(self, metrics: dict[str, float]) -> None:
         score = metrics.get("eval/return")
@@ -128,11 +121,11 @@ class Run:
         self.best = score
         if self.directory is not None:
             arrays = self.trainer.arrays()
-            checkpoint.save(self.directory / "checkpoints", "best", arrays, self.record())
+            checkpoint.save(self.directory.checkpoints, "best", arrays, self.record())
 
     @contextmanager
-    def clear_errors(self):
-        """A disk that is full loses nothing that was saved before."""
+    def disk_errors(self) -> Iterator[None]:
+        """Says where to go on after an error of the disk; what was saved before is not lost."""
         try:
             yield
         except OSError as error:
@@ -142,70 +135,86 @@ class Run:
                 f"`lpo resume {self.directory}`: the last checkpoint is intact."
             ) from error
 
-    def __enter__(self) -> Run:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.log.close()
+    def close(self) -> None:
+        """Closes loggers and environments."""
+        for logger in self.loggers:
+            if (close := getattr(logger, "close", None)) is not None:
+                close()
         self.trainer.env.close()
         if self.trainer.eval_env:
             self.trainer.eval_env.close()
 
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
 
 def make_trainer(c: Config, env: Any = None, eval_env: Any = None) -> Trainer:
-    """Environments and learner of ``c``; ``env`` stands for the id where the user passed an object.
+    """Returns environments and learner of ``c``; ``env`` is the object where the user passed one.
 
     An object cannot be copied, so it is evaluated only if the user passes an ``eval_env``.
     """
-    algorithms.get(config.validate(c))  # refuse a wrong name before anything is made
-    train_env = make_envs(c, c.num_envs, env)
-    if c.eval_every == 0 or (eval_env is None and isinstance(env, gymnasium.Env | VectorEnv)):
+    train_env = c.task.make(env=env)
+    single = isinstance(env, gymnasium.Env | VectorEnv)
+    if c.evaluation.every == 0 or (eval_env is None and single):
         return Trainer(c, train_env)
     source = env if eval_env is None else eval_env
-    episodes = count_of(source).get("num_envs", c.eval_episodes)
-    return Trainer(c, train_env, make_envs(c, episodes, source))
+    episodes = count_of(source).get("num_envs", c.evaluation.episodes)
+    return Trainer(c, train_env, c.task.make(episodes, source))
 
 
 def count_of(env: Any) -> dict[str, int]:
-    """An environment object fixes how many there are; an id or a function does not."""
+    """Returns how many environments an object is; an id or a function does not say."""
     if isinstance(env, VectorEnv):
         return {"num_envs": env.num_envs}
     return {"num_envs": 1} if isinstance(env, gymnasium.Env) else {}
 
 
-def start(c: Config, out: Path) -> Run:
-    """A new run in the new directory ``out``."""
-    algorithms.refuse_idle_options(config.validate(c))
+def start(c: Config, out: Path, loggers: Sequence[Logger] = ()) -> Run:
+    """Returns a new run in the new directory ``out``."""
     trainer = make_trainer(c)
-    directory = create_directory(out, trainer.config, trainer.env.description)
-    return Run(trainer, RunLog(directory, claim(directory)), directory)
+    directory = RunDirectory.create(out, c, trainer.env.description)
+    journal = JSONLines(directory, directory.claim())
+    return Run(trainer, directory, journal, loggers=[TensorBoard(directory), *loggers])
 
 
-def resume(directory: Path, steps: int | None = None) -> tuple[Run, list[str]]:
-    """The run as its newest sound checkpoint left it, and what was wrong with newer ones."""
-    c = open_directory(directory)
+class Resumed:
+    """A run as its newest sound checkpoint left it."""
+
+    def __init__(self, run: Run, until: int, problems: list[str]):
+        self.run, self.until, self.problems = run, until, problems
+
+
+def resume(path: Path, loggers: Sequence[Logger] = ()) -> Resumed:
+    """Returns the run in ``path``, with its goal and what was wrong with newer checkpoints."""
+    directory = RunDirectory.open(path)
+    c = directory.config()
     with ExitStack() as undo:
-        claimed = undo.enter_context(claim(directory))  # before anything of it is read
-        saved, problems = checkpoint.load_latest(directory / "checkpoints")
+        claimed = undo.enter_context(directory.claim())  # before anything of it is read
+        saved, problems = directory.latest()
         trainer = make_trainer(c)
-        trainer.restore(saved.arrays)
+        trainer.restore(saved.arrays, saved.record["seconds"])
         undo.pop_all()
     if not trainer.env.resumable:
-        problems.append(f"{c.env} cannot return to a saved state, so new episodes begin here.")
-    trainer.seconds = dict(saved.record["seconds"])
-    log = RunLog(directory, claimed, saved.record["logs"], trainer.env_steps)
-    run = Run(trainer, log, directory)
-    run.until = steps or saved.record["until"]
-    run.best = saved.record["best"]
-    run.visits.restore(saved.arrays)
-    return run, problems
+        problems.append(f"{c.task.env} cannot return to a saved state, so new episodes begin here.")
+    run = Run(
+        trainer,
+        directory,
+        JSONLines(directory, claimed, saved.record["logs"]),
+        loggers=[TensorBoard(directory, trainer.env_steps), *loggers],
+        best=saved.record["best"],
+        visits=Visits(trainer.env.description, c.steps, saved.arrays.get("visits/counts")),
+    )
+    return Resumed(run, saved.record["until"], problems)
 
 
 @contextmanager
-def stopping_on_signals(run: Run):
-    """Ctrl-C or SIGTERM lets the iteration end and a checkpoint be written; a second one kills."""
+def stopping_on_signals(run: Run) -> Iterator[None]:
+    """Ends the run after its iteration on Ctrl-C or SIGTERM; a second one kills."""
 
-    def ask(signum, frame):
+    def ask(signum: int, frame: object) -> None:
         run.stop_requested = True
         for number, handler in previous.items():
             signal.signal(number, handler)

@@ -1,6 +1,6 @@
-"""Where do rollouts begin? One file per answer."""
+"""Where do rollouts begin? One file for each answer."""
 
-from lpo.start.base import Start, reset
-from lpo.start.cover import Lengths, cover
+from lpo.start.base import Actor, Reset, Start, StartPart, reset
+from lpo.start.cover import Cover, Lengths, cover
 
-__all__ = ["Lengths", "Start", "cover", "reset"]
+__all__ = ["Actor", "Cover", "Lengths", "Reset", "Start", "StartPart", "cover", "reset"]

@@ -12,19 +12,65 @@ discounting is left to the advantages, and no environment has to be cut short.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lpo.math.features import Features, Reader
+from lpo.errors import LPOError, named
+from lpo.math.features import Features, Reader, fourier
 from lpo.math.nets import ActorCritic
 from lpo.math.normalize import Moments
-from lpo.start.base import Start
+from lpo.options import PositiveInt, Short, Unit, options
+from lpo.problem import Problem
+from lpo.start.base import Start, StartPart
 from lpo.types import Rollout, Step
 
 GAME_TURNS = 50
+GAME_FEATURES = 64  # of the log-det game; each member of the cover stores their covariance
+
+
+@StartPart.kinds.add
+@options
+class Cover(StartPart):
+    """Episodes begin after a roll-in of a past policy (Algorithms 1, 4 and 6)."""
+
+    kind: ClassVar[str] = "cover"
+    size: Annotated[PositiveInt, Short("cover_size")] = 32
+    """Past policies kept for roll-ins (of more, a uniform sample)."""
+    weights: Annotated[Literal["uniform", "logdet"], Short("cover_weights")] = "uniform"
+    """Mixture of the past policies: even, or by PC-PG's log-det game."""
+    share: Annotated[Unit, Short("rollin_share")] = 0.5
+    """Share of the episodes that begin with a roll-in (the others begin at the reset)."""
+    length: Annotated[Literal["geometric", "uniform"], Short("rollin_length")] = "geometric"
+    """Steps of a roll-in: geometric with the reward's discount (the paper's d-sampler), or
+    uniform."""
+    horizon: Annotated[PositiveInt | None, Short("rollin_horizon")] = None
+    """Longest roll-in + 1; by default the environment's time limit."""
+    first_uniform: Unit = 0.0
+    """Chance that the action after a roll-in is uniform instead of the policy's."""
+
+    def make(self, problem: Problem) -> Start:
+        horizon = self.horizon or problem.horizon
+        gamma = problem.gamma if self.length == "geometric" else 1.0
+        if horizon is None and gamma == 1:
+            raise LPOError(
+                f"A uniform roll-in (or a geometric one with {named('gamma_ext')} 1) needs a "
+                f"longest episode, and the environment has no time limit; pass "
+                f"{named('rollin_horizon')}."
+            )
+        if self.first_uniform > 0:
+            problem.dist.uniform(np.random.default_rng(0), 1)  # refuses a space without bounds
+        reader = problem.reader("sa")
+        return cover(
+            fourier(reader.size, GAME_FEATURES, 1.0),
+            reader,
+            capacity=self.size,
+            weighting=self.weights,
+            lengths=Lengths(self.share, gamma, horizon or 2**31 - 1),
+            epsilon=self.first_uniform,
+        )
 
 
 class Member(NamedTuple):

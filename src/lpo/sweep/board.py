@@ -12,8 +12,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from lpo.runs.directory import RunDirectory
 from lpo.sweep.grid import Grid, Item
-from lpo.sweep.plan import latest, standing
+from lpo.sweep.plan import standing
 
 EVERY = 60.0  # seconds between lines of progress where there is no terminal
 
@@ -31,7 +32,7 @@ class Track:
         self.look()
 
     def look(self) -> None:
-        seen = latest(self.root, self.item.name)
+        seen = RunDirectory(self.root / self.item.name).latest_metrics()
         self.returned = seen.get("eval/return", seen.get("rollout/return", self.returned))
         steps = int(seen.get("env_steps", self.steps))
         if self.state == "running":
@@ -122,7 +123,8 @@ class Board:
         cells: dict[tuple[str, str], list[Track]] = {}
         for track in self.tracks.values():
             c = track.item.config
-            task = c.env.split("/")[-1] + (f" {c.threshold}" if c.threshold else "")
+            threshold = f" {c.task.threshold}" if c.task.threshold else ""
+            task = c.task.env.split("/")[-1] + threshold
             cells.setdefault((track.item.label, task), []).append(track)
         for (label, task), tracks in cells.items():
             table.add_row(label, task, *self.row(tracks))

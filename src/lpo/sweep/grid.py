@@ -7,22 +7,20 @@ An override reaches the columns that read it, and must reach one.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lpo import algorithms, config
-from lpo.config import Config
-from lpo.envs import find_spec
-from lpo.envs.specs import LOCOMOTION
-from lpo.errors import LPOError
+from lpo import config
+from lpo.config import Config, flat, with_options
+from lpo.errors import LPOError, nearest
 
 KEYS = {
     "name": str, "algos": list, "envs": list, "seeds": (int, list), "steps": int,
     "thresholds": list, "preset": str, "overrides": dict, "variants": dict,
 }  # fmt: skip
+PARTS = ("bonus", "switch", "start", "features")
 OF_THE_GRID = ("env", "seed", "steps", "threshold")  # neither an override nor a variant
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
@@ -69,7 +67,10 @@ def expand(values: dict[str, Any]) -> Grid:
     ]
     for name, value in values.get("overrides", {}).items():
         value = tuple(value) if isinstance(value, list) else value
-        if all(getattr(item.config, name) != value for item in items):
+        if all(name not in flat(item.config) for item in items):
+            words = config.unknown_option(items[0].config, name, flat(items[0].config))
+            raise LPOError(f"overrides sets {name}, which no run of the grid reads: {words}")
+        if all(flat(item.config)[name] != value for item in items if name in flat(item.config)):
             raise LPOError(f"overrides sets {name}, which no run of the grid reads; take it out.")
     names = [item.name for item in items]
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -81,7 +82,7 @@ def expand(values: dict[str, Any]) -> Grid:
 def check(values: dict[str, Any]) -> None:
     for key, value in values.items():
         if key not in KEYS:
-            raise LPOError(f"A grid has no {key!r}; choose among {', '.join(KEYS)}.")
+            raise LPOError(f"A grid has no {key!r}; {nearest(str(key), KEYS)}")
         if not isinstance(value, KEYS[key]) or isinstance(value, bool):
             raise LPOError(f"{key} is {value!r}; see experiments/ for how it is written.")
     variants = values.get("variants", {})
@@ -136,34 +137,23 @@ def make_item(
     threshold: Any,
     seed: int,
 ) -> Item:
-    base = dataclasses.asdict(config.preset(values.get("preset", "paper"), env))
     own = {"steps": values["steps"], "seed": seed}
     if threshold is not None:
-        own["threshold"] = str(threshold)
+        own["threshold"] = threshold
     overrides = values.get("overrides", {})
-    c = config.from_dict(base | overrides | options | own, "The grid")
-    idle = [name for name in algorithms.idle_options(c) if name not in options]
-    c = one_thread(dataclasses.replace(c, **{name: base[name] for name in idle}))
-    algorithms.refuse_idle_options(config.validate(c))
-    check_task(c)
+    variant = {name: value for name, value in options.items() if name != "algo"}
+    c = config.configure(options["algo"], env=env, preset=values.get("preset", "paper"), **own)
+    both = overrides | variant
+    c = with_options(c, {name: both[name] for name in PARTS if name in both})
+    reaching = {name: value for name, value in overrides.items() if name in flat(c)}
+    c = one_thread(with_options(c, reaching | variant))
+    c.task.check()
     parts = [label, env.split("/")[-1].split(":")[-1], str(threshold or ""), f"s{seed}"]
     return Item("-".join(part for part in parts if part), label, c)
 
 
 def one_thread(c: Config) -> Config:
-    """Each run has a core of its own; only the native batch has threads to limit."""
-    native = c.env in LOCOMOTION and c.backend != "gymnasium" and c.env_kwargs is None
-    return dataclasses.replace(c, threads=1) if native and c.threads is None else c
-
-
-def check_task(c: Config) -> None:
-    """Refuse before the sweep begins what every run of it would refuse."""
-    find_spec(c.env)
-    if c.threshold is None:
-        return
-    if c.env not in LOCOMOTION:
-        raise LPOError(f"{c.env} has no threshold; give it a grid of its own, without thresholds.")
-    try:
-        LOCOMOTION[c.env].threshold(threshold=float(c.threshold))
-    except ValueError:
-        LOCOMOTION[c.env].threshold(preset=c.threshold)
+    """Returns ``c`` with one thread: each run has a core of its own."""
+    if c.task.native and c.task.threads is None:
+        return with_options(c, {"threads": 1})
+    return c

@@ -7,25 +7,22 @@ reached is read from its own directory, so there is no second record that could 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, Literal, NamedTuple
+from typing import IO, Literal, NamedTuple
 
 from lpo import config
 from lpo.config import Config
 from lpo.errors import LPOError
-from lpo.runs import checkpoint
 from lpo.runs.checkpoint import write_atomically
-from lpo.runs.log import FILES, claim, lock
+from lpo.runs.directory import RunDirectory, lock
 from lpo.sweep.grid import Grid, Item
 
 PLAN, LOCK = "sweep.json", ".lock"
 State = Literal["new", "started", "done"]
-OURS = {*FILES, "config.json", "task.json", "visits.json", "tensorboard", "checkpoints"}
 
 
 class Standing(NamedTuple):
@@ -38,7 +35,7 @@ def write_plan(root: Path, grid: Grid) -> None:
     for item in grid.items:
         standing(root, item)  # refuses runs that were made with other options
     runs = [
-        {"name": item.name, "label": item.label, "config": dataclasses.asdict(item.config)}
+        {"name": item.name, "label": item.label, "config": config.to_dict(item.config)}
         for item in grid.items
     ]
     text = json.dumps({"name": grid.name, "runs": runs}, indent=1) + "\n"
@@ -79,44 +76,42 @@ def held(root: Path, patience: float = 20.0) -> Iterator[IO[bytes]]:
 
 
 def standing(root: Path, item: Item) -> Standing:
-    """How far the run has come; one made with other options is refused."""
-    run = root / item.name
-    if not (run / "config.json").exists():
+    """Returns how far the run has come. Raises LPOError for one made with other options."""
+    run = RunDirectory(root / item.name)
+    if not run.exists:
         return Standing("new", 0)
     check_same(run, item.config)
-    names = checkpoint.names(run / "checkpoints")
-    if not names:
+    reached = run.reached()
+    if reached is None:
         return Standing("new", 0)
-    reached = int(names[-1])
     return Standing("done" if reached >= item.config.steps else "started", reached)
 
 
-def check_same(run: Path, c: Config) -> None:
-    before, now = (dataclasses.asdict(x) for x in (config.read(run / "config.json"), c))
-    for key, value in now.items():
-        if before[key] != value:
+def check_same(run: RunDirectory, c: Config) -> None:
+    before, now = (config.flat(x) for x in (run.config(), c))
+    for key in dict.fromkeys([*now, *before]):
+        if before.get(key) != now.get(key):
             raise LPOError(
-                f"{run} was made with {key} {before[key]!r}, and the grid says {value!r}; "
-                "pass another --out, or take the old sweep away."
+                f"{run} was made with {key} {before.get(key)!r}, and the grid says "
+                f"{now.get(key)!r}; pass another --out, or take the old sweep away."
             )
 
 
-def clear(run: Path) -> None:
-    """Take away a run that has no checkpoint yet: it starts anew."""
-    if not run.exists():
+def clear(run: RunDirectory) -> None:
+    """Takes away a run that has no checkpoint yet: it starts anew."""
+    if not run.path.exists():
         return
-    foreign = [p.name for p in run.iterdir() if p.name.strip(".").removesuffix(".tmp") not in OURS]
-    if foreign:
+    if foreign := run.foreign():
         raise LPOError(f"{run} holds {foreign[0]}, which is not of a run; take it away.")
-    with claim(run):
-        shutil.rmtree(run)
+    with run.claim():
+        shutil.rmtree(run.path)
 
 
-def await_writer(run: Path, patience: float = 60.0) -> None:
-    """A writer on a node that was lost lives a little longer than the node: let it end."""
+def await_writer(run: RunDirectory, patience: float = 60.0) -> None:
+    """Waits for a writer on a lost node, which lives a little longer than the node."""
     deadline = time.monotonic() + patience
-    while (run / FILES[0]).exists():
-        with contextlib.suppress(LPOError), claim(run):
+    while run.metrics_file.exists():
+        with contextlib.suppress(LPOError), run.claim():
             return
         if time.monotonic() > deadline:
             return  # whoever opens the run will say so
@@ -133,16 +128,3 @@ def last_words(root: Path, name: str) -> str:
         lines = log_file(root, name).read_text(errors="replace").strip().splitlines()
         return lines[-1] if lines else ""
     return ""
-
-
-def latest(root: Path, name: str) -> dict[str, Any]:
-    """The newest numbers of a run, from the end of its metrics; a torn last line is left out."""
-    path, found = root / name / FILES[0], {}
-    with contextlib.suppress(OSError), open(path, "rb") as file:
-        file.seek(0, 2)
-        file.seek(max(0, file.tell() - 40_000))
-        for line in file.read().splitlines():
-            with contextlib.suppress(ValueError):
-                row = json.loads(line)
-                found |= row if isinstance(row, dict) else {}
-    return found

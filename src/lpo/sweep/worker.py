@@ -13,10 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lpo.errors import LPOError
+from lpo.platform import DEFAULTS
 
 PR_SET_PDEATHSIG = 1
 ONE_THREAD = {name: "1" for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}
-DEFAULTS = {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false", "JAX_PLATFORMS": "cpu"}
 
 
 def command(root: Path, name: str, core: int | None) -> list[str]:
@@ -44,27 +44,30 @@ def pin(core: int) -> None:
 
 
 def work(root: Path, name: str) -> None:
-    """Bring the run to its end: from nothing, from its last checkpoint, or not at all."""
-    from lpo.cli.progress import report_result, watched
-    from lpo.runs.run import resume, start
+    """Brings the run to its end: from nothing, from its last checkpoint, or not at all."""
+    from lpo.runs.directory import RunDirectory
+    from lpo.runs.progress import watched_lines
+    from lpo.runs.run import resume, start, stopping_on_signals
     from lpo.sweep.plan import await_writer, clear, read_item, standing
 
-    item, run_directory = read_item(root, name), root / name
-    await_writer(run_directory)
+    item, directory = read_item(root, name), RunDirectory(root / name)
+    await_writer(directory)
     state = standing(root, item).state
     if state == "done":
         return
     if state == "started":
-        run, problems = resume(run_directory)
-        for problem in problems:
+        found = resume(directory.path)
+        run, until = found.run, found.until
+        for problem in found.problems:
             print(f"warning: {problem}", flush=True)
     else:
-        clear(run_directory)
-        run = start(item.config, run_directory)
-    with run:
-        with watched(run, quiet=False) as callback:
-            run.advance(callback)
-        report_result(run)
+        clear(directory)
+        run, until = start(item.config, directory.path), item.config.steps
+    with run, stopping_on_signals(run):
+        run.advance(until, watched_lines(run))
+        if run.stop_requested:
+            raise KeyboardInterrupt
+        print(f"done at step {run.env_steps:,}", flush=True)
 
 
 def main(arguments: list[str], job: Callable[[Path, str], None] = work) -> int:

@@ -1,11 +1,27 @@
-"""When may the policy change? One file per answer."""
+"""When may the policy change? One file for each answer."""
 
-from lpo.switch.base import Look, Switch, every, growth, growth_iterations, growth_sizes
-from lpo.switch.sensitivity import sensitivity
+from lpo.switch.base import (
+    Every,
+    Growth,
+    Look,
+    Switch,
+    SwitchOptions,
+    SwitchPart,
+    every,
+    growth,
+    growth_iterations,
+    growth_sizes,
+)
+from lpo.switch.sensitivity import Sensitivity, sensitivity
 
 __all__ = [
+    "Every",
+    "Growth",
     "Look",
+    "Sensitivity",
     "Switch",
+    "SwitchOptions",
+    "SwitchPart",
     "every",
     "growth",
     "growth_iterations",

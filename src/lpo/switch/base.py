@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from lpo.math.nets import ActorCritic
+from lpo.math.normalize import Moments
+from lpo.options import Kinds, Part, PositiveInt, Short, options
+from lpo.problem import Problem
 from lpo.types import Rollout
 
 
@@ -16,19 +19,48 @@ class Look(NamedTuple):
     """What a switch is shown: the rollout so far, which rows are new, and who acted."""
 
     rollout: Rollout  # the whole padded buffer
-    rows: Any  # range of rows collected since the last look
-    params: Any = None  # networks, frozen since the last switch
-    moments: Any = None  # of the observations, as the policy normalised them
-    steps: Any = None  # environment steps since the last look, where ``rows`` were cut away
+    rows: range  # rows collected since the last look
+    params: ActorCritic | None = None  # networks, frozen since the last switch
+    moments: Moments | None = None  # of the observations, as the policy normalised them
+
+
+class Init(Protocol):
+    def __call__(self, key: Array, /) -> Any: ...
+
+
+class Wait(Protocol):
+    def __call__(self, state: Any, /) -> Array | int: ...
+
+
+class Update(Protocol):
+    def __call__(self, state: Any, look: Look, /) -> tuple[Any, Any, dict[str, Array]]: ...
 
 
 class Switch(NamedTuple):
     """The engine collects ``wait(state)`` steps, asks ``update``, and learns when it fires."""
 
     capacity: int  # the largest rollout it can ask for, in environment steps: fixes all shapes
-    init: Callable  # key → state
-    wait: Callable  # state → environment steps to collect before the next look
-    update: Callable  # (state, look) → (fire, state, metrics)
+    init: Init  # key → state
+    wait: Wait  # state → environment steps to collect before the next look
+    update: Update  # (state, look) → (fire, state, metrics)
+
+
+class SwitchPart(Part):
+    """When may the policy change? Options of a switch and the factory that makes it."""
+
+    kinds: ClassVar[Kinds[SwitchPart]] = Kinds("switch", "lpo.switches")
+    rollout: int
+
+    def make(self, problem: Problem) -> Switch:
+        raise NotImplementedError
+
+
+@options
+class SwitchOptions(SwitchPart):
+    """Options that every switch has."""
+
+    rollout: PositiveInt = 2048
+    """N: steps of a rollout, all environments together (of the first one when rollouts grow)."""
 
 
 class ScheduleState(NamedTuple):
@@ -48,9 +80,34 @@ def schedule(sizes: np.ndarray) -> Switch:
     return Switch(int(sizes.max()), lambda key: ScheduleState(jnp.int32(0)), wait, update)
 
 
+@SwitchPart.kinds.add
+@options
+class Every(SwitchOptions):
+    """A policy change every N steps."""
+
+    kind: ClassVar[str] = "every"
+
+    def make(self, problem: Problem) -> Switch:
+        return every(self.rollout)
+
+
 def every(n: int) -> Switch:
     """A policy change every ``n`` steps (PPO, RND, ENIAC)."""
     return schedule(np.array([n]))
+
+
+@SwitchPart.kinds.add
+@options
+class Growth(SwitchOptions):
+    """Rollouts that grow: ⌈(1+1/K)^k N⌉ steps (line 5 of Algorithm 7)."""
+
+    kind: ClassVar[str] = "growth"
+    iterations: Annotated[PositiveInt | None, Short("growth_iterations")] = None
+    """K of the growth (1+1/K)^k; by default solved from the step budget."""
+
+    def make(self, problem: Problem) -> Switch:
+        iterations = self.iterations or growth_iterations(self.rollout, problem.steps)
+        return growth(self.rollout, iterations)
 
 
 def growth_sizes(n: int, iterations: int) -> np.ndarray:

@@ -17,19 +17,97 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from lpo.math.features import Features
-from lpo.switch.base import Look, Switch
+from lpo.errors import LPOError, named
+from lpo.math.features import FeatureOptions, Features, Fourier, critic_layer
+from lpo.math.normalize import normalize
+from lpo.options import Axis, Count, Positive, PositiveInt, Short, options
+from lpo.problem import Problem
+from lpo.switch.base import Look, Switch, SwitchOptions, SwitchPart
+from lpo.types import Rollout
 
 RHO = 1.0  # radius of the ball of differences Δθ; with ‖φ‖ ≤ 1 a function moves by at most ρ = 2W
 BLOCK = 128  # samples that are measured together
 RANK = 16  # additions that are made together
+
+
+@SwitchPart.kinds.add
+@options
+class Sensitivity(SwitchOptions):
+    """Online sensitivity sampling decides when there is something to learn."""
+
+    kind: ClassVar[str] = "sensitivity"
+    tau: Annotated[Axis[Positive], Short("switch_tau")] = 0.07
+    """τ: the policy changes when the data are worth e^τ times what they were (log det of Ẑ)."""
+    largest: Annotated[PositiveInt | None, Short("switch_largest")] = None
+    """Largest rollout, in steps; by default 4 times the smallest."""
+    memory: Annotated[Count, Short("switch_memory")] = 50_000
+    """Half-life of the data in Ẑ, in environment steps (0: they never fade)."""
+    factor: Annotated[Axis[Positive], Short("switch_factor")] = 4.0
+    """C·log(N𝒩/δ) of Algorithm 2: a sample enters Ẑ with about this times its sensitivity."""
+    features: FeatureOptions = Fourier()
+    """Features of (s,a)."""
+
+    def __post_init__(self) -> None:
+        if self.largest is not None and self.largest < self.rollout:
+            raise LPOError(
+                f"The largest rollout is {self.largest} and the smallest {self.rollout}; "
+                f"raise {named('switch_largest')} or lower {named('rollout')}."
+            )
+
+    def make(self, problem: Problem) -> Switch:
+        size, read = (pair_input if self.features.frozen else critic_input)(problem)
+        return sensitivity(
+            self.features.make(size, problem.obs_size),
+            read,
+            num_envs=problem.num_envs,
+            smallest=self.rollout,
+            largest=self.largest or 4 * self.rollout,
+            tau=self.tau,
+            memory=self.memory or None,
+            factor=self.factor,
+            horizon=problem.steps,
+        )
+
+
+class Sight(NamedTuple):
+    """The new samples of a look, in one shape whatever the look."""
+
+    rollout: Rollout  # the last rows of the buffer, of which ``valid`` marks the new ones
+    params: Any
+    moments: Any
+    steps: Any  # [] environment steps since the last look
+
+
+class Input(NamedTuple):
+    """What features are made of: the number of its entries, and how they are read."""
+
+    size: int
+    read: Callable[[Sight], Array]
+
+
+def pair_input(problem: Problem) -> Input:
+    """Returns (s,a)."""
+    pair = problem.reader("sa")
+    return Input(pair.size, lambda sight: pair.read(sight.rollout))
+
+
+def critic_input(problem: Problem) -> Input:
+    """Returns the critic's last hidden layer and a."""
+
+    def read(sight: Sight) -> Array:
+        obs = normalize(sight.moments, sight.rollout.obs, problem.obs_clip)
+        hidden = critic_layer(sight.params.critics, obs)
+        action = problem.dist.features(sight.rollout.action)
+        return jnp.concatenate([hidden, action], axis=-1)
+
+    return Input(problem.hidden[-1] + problem.dist.num_outputs, read)
 
 
 class SensitivityState(NamedTuple):
@@ -44,6 +122,19 @@ class SensitivityState(NamedTuple):
     added: Array  # [] additions since the last switch
     additions: Array  # [] additions so far
     zhat: Array  # [] |Ẑ| counted with copies, faded like Σ
+
+
+class Turns(NamedTuple):
+    """A block of samples on its way into Ẑ."""
+
+    at: Any  # [] the first sample that has not had its turn
+    hit: Any  # [] the next one to be added
+    s: Array  # [B] sensitivities
+    n: Array  # [B] copies that each would enter with
+    k: Array  # [B, B] ΦMΦᵀ
+    copies: Array  # [B] that went in
+    sensitivity: Array  # [B] at each one's turn
+    rise: Array  # [] of log det
 
 
 class Absorbed(NamedTuple):
@@ -63,7 +154,6 @@ def absorb(
     Only ΦMΦᵀ [B, B] has to follow the turns, as M = (Σ + I/ρ²)⁻¹ moves by Sherman-Morrison:
     K ← K − c k kᵀ/(1 + c k_i).
     """
-    k0 = phi @ (inverse @ phi.T)
     least = floor * (phi**2).sum(-1)
     order = jnp.arange(len(phi))
 
@@ -71,27 +161,33 @@ def absorb(
         s = jnp.maximum(jnp.diag(k), least)
         return s, jnp.maximum(1.0, jnp.floor(1 / jnp.maximum(factor * s, 1e-9)))
 
-    def next_addition(at, k):
+    def seek(turns: Turns) -> Turns:
         """Until an addition nothing changes, so the next one is found in one look."""
-        s, n = scores(k)
-        hits = valid & (order >= at) & (u * n < 1)
-        return jnp.where(hits.any(), hits.argmax(), len(phi)), s, n
+        s, n = scores(turns.k)
+        hits = valid & (order >= turns.at) & (u * n < 1)
+        return turns._replace(hit=jnp.where(hits.any(), hits.argmax(), len(phi)), s=s, n=n)
 
-    def turn(carry):
-        at, i, s, n, k, copies, sensitivity, rise = carry
-        sensitivity = jnp.where((order >= at) & (order <= i), s, sensitivity)
-        column, c = k[:, i], n[i]
+    def turn(now: Turns) -> Turns:
+        i, c = now.hit, now.n[now.hit]
+        column = now.k[:, i]
         gain = 1 + c * column[i]
-        k = k - jnp.outer(column, column * (c / gain))
-        copies = jnp.where(order == i, c, copies)
-        return (i + 1, *next_addition(i + 1, k), k, copies, sensitivity, rise + jnp.log(gain))
+        passed = (order >= now.at) & (order <= i)
+        return seek(
+            now._replace(
+                at=i + 1,
+                k=now.k - jnp.outer(column, column * (c / gain)),
+                copies=jnp.where(order == i, c, now.copies),
+                sensitivity=jnp.where(passed, now.s, now.sensitivity),
+                rise=now.rise + jnp.log(gain),
+            )
+        )
 
     zeros = jnp.zeros(len(phi))
-    start = (0, *next_addition(0, k0), k0, zeros, zeros, jnp.float32(0))
-    at, _, s, _, _, copies, sensitivity, rise = jax.lax.while_loop(
-        lambda carry: carry[1] < len(phi), turn, start
-    )
-    sensitivity = jnp.where(order >= at, s, sensitivity) * valid
+    k0 = phi @ (inverse @ phi.T)
+    begin = Turns(0, 0, zeros, zeros, k0, zeros, zeros, jnp.float32(0))
+    end = jax.lax.while_loop(lambda now: now.hit < len(phi), turn, seek(begin))
+    sensitivity = jnp.where(order >= end.at, end.s, end.sensitivity) * valid
+    copies, rise = end.copies, end.rise
 
     gram, inverse = add_copies(gram, inverse, phi, copies)
     return Absorbed(gram, inverse, rise, copies, sensitivity)
@@ -234,7 +330,7 @@ def decide(rule: Rule, state: SensitivityState, x: Array, valid: Array, steps: A
 
 def sensitivity(
     features: Features,
-    read: Callable,
+    read: Callable[[Sight], Array],
     *,
     num_envs: int,
     smallest: int,
@@ -247,7 +343,7 @@ def sensitivity(
 ) -> Switch:
     """Fire when Ẑ has grown by ``tau``, within [``smallest``, ``largest``] environment steps.
 
-    ``read`` turns a `Look` into feature inputs; ``memory`` is the half-life of old data in steps
+    ``read`` turns a `Sight` into feature inputs; ``memory`` is the half-life of old data in steps
     (the policy moves and so does what matters; None: Ẑ never fades, as in the paper); ``factor``
     is C·log(N𝒩/δ) of Algorithm 2; ``horizon`` is its N, the step budget. Looks are a quarter of
     the smallest rollout apart.
@@ -257,9 +353,9 @@ def sensitivity(
     rule = Rule(features, smallest, largest, tau, memory, factor, floor, rho)
 
     @jax.jit
-    def answer(state: SensitivityState, look: Look):
-        x = read(look).reshape(rows * num_envs, -1)
-        return decide(rule, state, x, look.rollout.valid.reshape(-1), look.steps)
+    def answer(state: SensitivityState, sight: Sight):
+        x = read(sight).reshape(rows * num_envs, -1)
+        return decide(rule, state, x, sight.rollout.valid.reshape(-1), sight.steps)
 
     capacity = -(-largest // (rows * num_envs)) * rows * num_envs
     return Switch(
@@ -270,8 +366,8 @@ def sensitivity(
     )
 
 
-def window(look: Look, rows: int) -> Look:
-    """The last ``rows`` rows with the new ones valid: one shape, whatever the look."""
+def window(look: Look, rows: int) -> Sight:
+    """Returns the last ``rows`` rows with the new ones valid."""
     stop = max(look.rows.stop, rows)
     cut = slice(stop - rows, stop)
     fresh = np.arange(cut.start, cut.stop) >= look.rows.start
@@ -279,4 +375,4 @@ def window(look: Look, rows: int) -> Look:
     fields = {name: getattr(r, name)[cut] for name in r._fields if name != "last_obs"}
     fields["valid"] = fields["valid"] & fresh[:, None]
     steps = np.int32(len(look.rows) * r.valid.shape[1])
-    return look._replace(rollout=r._replace(**fields), rows=None, steps=steps)
+    return Sight(r._replace(**fields), look.params, look.moments, steps)

@@ -1,0 +1,183 @@
+"""Command line: `lpo train`, whose options are those of the row and the parts that were chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lpo import algorithms, config
+from lpo.cli.parser import Parser, add_option, flag, from_text, unknown_flags
+from lpo.config import PRESETS, Config, Leaf, choices_of, leaves
+from lpo.envs.task import DEFAULT_ENV
+from lpo.errors import LPOError
+from lpo.options import fields_of, options
+
+SUMMARY = """Train an agent. Without arguments: LPO on SparseHopper, about a minute. Listed are the
+options of the row and of the parts that were chosen: add --algo, --bonus, --switch, --start or
+--features before --help to see others."""
+PARTS = ("bonus", "switch", "start", "features")
+
+
+@options
+class RunOptions:
+    """Where a run goes and what it starts from."""
+
+    preset: str = "paper"
+    """Named values that the flags start from (see `lpo list`)."""
+    config: Path | None = None
+    """Replay a configuration: the config.json of a run. Flags given beside it win."""
+    out: Path | None = None
+    """Directory of the new run (default: runs/ALGO-ENV-sSEED-NNN)."""
+    quiet: bool = False
+    """No progress bar."""
+
+
+class Command(NamedTuple):
+    """What `lpo train` was asked for."""
+
+    config: Config
+    out: Path | None
+    quiet: bool
+
+
+def read_command(arguments: Sequence[str]) -> Command:
+    """Returns the configuration that the flags of `lpo train` stand for."""
+    chosen, _ = choosing_parser().parse_known_args(list(arguments))
+    base = base_config(chosen)
+    parser = Parser("train", SUMMARY)
+    own = fields_of(RunOptions)
+    groups: dict[str, Any] = {}
+    by_short: dict[str, Leaf] = {}
+    for name, option in own.items():
+        add_option(group_of(parser, groups, "run", base), option, name, option.default)
+    for leaf in leaves(base):
+        if leaf.short not in by_short:
+            by_short[leaf.short] = leaf
+            group = group_of(parser, groups, leaf.group, base)
+            add_option(group, leaf.option, leaf.short, leaf.value)
+    add_choices(parser, groups, base)
+    given, rest = parser.parse_known_args(list(arguments))
+    values = vars(given)
+    refuse_unknown(rest, base, by_short, own)
+    run = RunOptions(**{k: from_text(own[k].hint, v) for k, v in values.items() if k in own})
+    found = {
+        name: from_text(by_short[name].option.hint, value)
+        for name, value in values.items()
+        if name in by_short and name != "algo"
+    }
+    return Command(config.with_options(base, found), run.out, run.quiet)
+
+
+def choosing_parser() -> Parser:
+    """Returns a parser of the flags that decide which other flags there are."""
+    parser = Parser("train", add_help=False)
+    for name in ("algo", "env", "preset", "config", *PARTS):
+        parser.add_argument(flag(name), dest=name)
+    return parser
+
+
+def base_config(chosen: Any) -> Config:
+    """Returns the configuration that the other flags change."""
+    if chosen.config is not None and chosen.preset is not None:
+        raise LPOError("--config and --preset were both given; leave one of them out.")
+    if chosen.config is not None:
+        c = config.read(Path(chosen.config))
+        c = c if chosen.algo in (None, c.algo) else config.as_row(c, chosen.algo)
+    else:
+        c = config.configure(
+            chosen.algo or "lpo", env=chosen.env or DEFAULT_ENV, preset=chosen.preset or "paper"
+        )
+    for name in PARTS:
+        if (kind := getattr(chosen, name)) is not None:
+            c = config.with_part(c, name, kind)
+    return c
+
+
+def group_of(parser: Parser, groups: dict[str, Any], name: str, c: Config) -> Any:
+    """Returns the group of flags of a part; its title names the kind that was chosen."""
+    if name not in groups:
+        part = getattr(c, name, None)
+        kind = getattr(part, "kind", "")
+        title = f"{name} ({kind})" if kind else name
+        summary = (type(part).__doc__ or "").strip() if part is not None else None
+        groups[name] = parser.add_argument_group(title, summary)
+    return groups[name]
+
+
+def add_choices(parser: Parser, groups: dict[str, Any], c: Config) -> None:
+    """Adds the flags that choose a part."""
+    for name, places in choices_of(c).items():
+        path, part = places[0]
+        group_of(parser, groups, path[0], c).add_argument(
+            flag(name),
+            metavar="{" + ",".join(part.kinds.names()) + "}",
+            help=f"which {part.kinds.noun} (default here: {part.kind})",
+        )
+
+
+def refuse_unknown(
+    rest: Sequence[str], c: Config, by_short: dict[str, Leaf], own: dict[str, Any]
+) -> None:
+    """Raises LPOError for a flag that the chosen parts do not have."""
+    first = next((word for word in rest if word.startswith("--")), None)
+    if first is not None:
+        known = {**by_short, **own}
+        name = first.split("=")[0].removeprefix("--").replace("-", "_")
+        words = config.unknown_option(c, name, known)
+        if "has no effect" in words:
+            raise LPOError(words)
+        unknown_flags([first], [*known, *PARTS], "train")
+    unknown_flags(rest, (), "train")
+
+
+def train(arguments: Sequence[str]) -> None:
+    command = read_command(arguments)
+    from lpo.cli.progress import report_result, watched
+    from lpo.runs.directory import free_directory, short_env
+    from lpo.runs.run import start
+
+    c = command.config
+    stem = f"{c.algo}-{short_env(c.task.env)}-s{c.seed}"
+    with start(c, command.out or free_directory(Path("runs"), stem)) as run:
+        with watched(run, c.steps, command.quiet) as callback:
+            run.advance(c.steps, callback)
+        report_result(run)
+
+
+def print_tables() -> None:
+    """`lpo list`: algorithms, parts, environments, presets."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from lpo.bonus import BonusPart
+    from lpo.envs import describe
+    from lpo.math.features import FeatureOptions
+    from lpo.start import StartPart
+    from lpo.switch import SwitchPart
+
+    console = Console()
+
+    def show(title: str, head: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+        table = Table(*head, title=title, title_justify="left")
+        for row in rows:
+            table.add_row(*row)
+        console.print(table)
+
+    rows = [(name, row.summary) for name, row in algorithms.ALGORITHMS.items()]
+    show("Algorithms (--algo)", ("algorithm", "what it is"), rows)
+    tables = BonusPart, SwitchPart, StartPart, FeatureOptions
+    parts = [
+        (flag(name), cls.kind, (cls.__doc__ or "").strip().splitlines()[0])
+        for name, base in zip(PARTS, tables, strict=True)
+        for cls in base.kinds.all()
+    ]
+    show("Parts that can be put into any row", ("flag", "kind", "what it is"), parts)
+    envs = [
+        (row["id"], row["reward"], "\n".join(f"{k}: {v}" for k, v in row["presets"].items()) or "–")
+        for row in describe()
+    ]
+    envs.append(("any Gymnasium id", "its own", "–"))
+    show("Environments (--env)", ("environment", "reward", "thresholds"), envs)
+    presets = [(name, preset.summary) for name, preset in PRESETS.items()]
+    show("Presets (--preset)", ("preset", "what it sets"), presets)

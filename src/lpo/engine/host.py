@@ -1,0 +1,160 @@
+"""Engine: the loop of Algorithm 7 over environments on the host."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import jax
+import numpy as np
+from jax import Array
+
+from lpo.config import Config
+from lpo.engine.evaluate import evaluate, score
+from lpo.engine.learner import (
+    ACT,
+    EVAL,
+    ROLL_IN,
+    START,
+    SWITCH,
+    Space,
+    compiled,
+    host_rng,
+    init_state,
+)
+from lpo.engine.rollout import Episodes, HostPolicy, collect, empty_rollout
+from lpo.errors import LPOError, named
+from lpo.math import distributions, trees
+from lpo.switch import Look
+from lpo.types import BatchEnv, Rollout
+
+
+class Trainer:
+    """A run in memory: environments, the learner and its state, episodes under way."""
+
+    def __init__(self, c: Config, env: BatchEnv, eval_env: BatchEnv | None = None):
+        self.config, self.env, self.eval_env = c, env, eval_env
+        obs_size = env.observation_space.shape[0]
+        spec = distributions.action_spec(env.action_space)
+        self.parts, self.learn = compiled(c, Space(obs_size, spec, env.description.get("horizon")))
+        self.state = init_state(self.parts, c.seed)
+        key_switch, key_start = (
+            jax.random.fold_in(jax.random.key(c.seed), part) for part in (SWITCH, START)
+        )
+        self.switch_state = self.parts.switch.init(key_switch)
+        self.start_state = self.parts.start.init(
+            key_start, env.num_envs, self.state.params, self.state.moments
+        )
+        self.env_steps = 0
+        self.episodes = Episodes(env.num_envs)
+        self.obs = env.reset(c.seed).astype(np.float32)
+        rows = -(-self.parts.switch.capacity // env.num_envs)
+        self.buffer = empty_rollout(rows, env.num_envs, obs_size, self.parts.dist.action_size)
+        self.seconds = {"rollout": 0.0, "switch": 0.0, "learn": 0.0, "eval": 0.0}
+
+    def policy(self) -> HostPolicy:
+        s = self.state
+        return HostPolicy(s.params, s.moments, self.parts.dist, self.parts.network.obs_clip)
+
+    def iterate(self, until: int) -> dict[str, float]:
+        """One turn of Algorithm 7: collect D_k until the switch fires, then learn from it."""
+        start, looking = time.perf_counter(), self.seconds["switch"]
+        rollout, rows, looked = self.collect(until)
+        middle = time.perf_counter()
+        acted, rng = self.state, host_rng(self.config.seed, START, self.env_steps)
+        self.state, metrics = self.learn(acted, rollout)
+        self.start_state, covered = self.parts.start.update(
+            self.start_state, acted.params, acted.moments, rollout, rng
+        )
+        metrics |= looked | covered
+        metrics = {k: float(v) for k, v in jax.device_get(metrics).items()}
+        self.seconds["rollout"] += middle - start - (self.seconds["switch"] - looking)
+        self.seconds["learn"] += time.perf_counter() - middle
+        self.check_finite(metrics)
+        metrics["switch/count"] = int(self.state.iteration)
+        metrics["switch/rollout_steps"] = rows * self.env.num_envs
+        metrics |= score("rollout", self.episodes.take(), self.env.description)
+        return metrics
+
+    def collect(self, until: int) -> tuple[Rollout, int, dict[str, Array]]:
+        """Lines 5 and 6: run π until the switch says that there is something to learn."""
+        policy, switch, start = self.policy(), self.parts.switch, self.parts.start
+        num_envs = self.env.num_envs
+        row, fire, metrics = 0, False, {}
+        while not fire and row < len(self.buffer.valid) and self.env_steps < until:
+            wait = min(int(switch.wait(self.switch_state)), until - self.env_steps)
+            stop = min(row + -(-wait // num_envs), len(self.buffer.valid))
+            rng, rng_start = (
+                host_rng(self.config.seed, part, self.env_steps) for part in (ACT, ROLL_IN)
+            )
+            actor, self.start_state = start.sample(self.start_state, policy, rng_start)
+            rows = range(row, stop)
+            self.obs = collect(
+                self.env, actor, policy.dist, self.buffer, rows, self.obs, rng, self.episodes
+            ).astype(np.float32)
+            self.env_steps += (stop - row) * num_envs
+            self.buffer.valid[stop:] = False
+            rollout = self.buffer._replace(last_obs=self.obs)
+            look = Look(rollout, rows, self.state.params, self.state.moments)
+            began = time.perf_counter()
+            fire, self.switch_state, metrics = switch.update(self.switch_state, look)
+            row, fire = stop, bool(fire)
+            self.seconds["switch"] += time.perf_counter() - began
+        return self.buffer._replace(last_obs=self.obs), row, metrics
+
+    def evaluate(self) -> dict[str, float]:
+        """Returns the scores of the policy as it is, on environments of their own."""
+        assert self.eval_env is not None
+        start = time.perf_counter()
+        c = self.config.evaluation
+        seed = int(host_rng(self.config.seed, EVAL, self.env_steps).integers(2**31))
+        episodes = evaluate(self.eval_env, self.policy(), seed, c.deterministic, c.max_steps)
+        self.seconds["eval"] += time.perf_counter() - start
+        return score("eval", episodes, self.env.description)
+
+    def check_finite(self, metrics: dict[str, float]) -> None:
+        bad = [name for name, value in metrics.items() if not np.isfinite(value)]
+        if bad:
+            raise LPOError(
+                f"Learning diverged at step {self.env_steps}: {bad[0]} is not a finite number; "
+                f"lower {named('learning_rate')}, or check the scale of the environment's rewards."
+            )
+
+    def tree(self) -> dict[str, Any]:
+        return {
+            "state": self.state,
+            "switch": self.switch_state,
+            "start": self.start_state,
+            "obs": self.obs,
+        }
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Everything that decides the rest of the run, as named arrays."""
+        tree = self.tree()
+        groups = {"episodes": self.episodes.get_state()}
+        if self.env.resumable:
+            groups["env"] = self.env.get_state()
+        named = {f"{g}/{k}": np.asarray(v) for g, s in groups.items() for k, v in s.items()}
+        steps = np.array(self.env_steps, np.int64)
+        return trees.flatten("train", tree) | named | {"env_steps": steps}
+
+    def restore(
+        self, arrays: dict[str, np.ndarray], seconds: dict[str, float] | None = None
+    ) -> None:
+        """Returns to ``arrays``; what follows is bit-equal to what followed them.
+
+        Where the environments cannot return (``resumable`` is False), new episodes begin.
+        """
+        tree = trees.unflatten("train", self.tree(), arrays)
+        self.state, self.switch_state = tree["state"], tree["switch"]
+        self.start_state = jax.tree.map(np.asarray, tree["start"])
+        self.env_steps = int(arrays["env_steps"])
+        self.seconds = dict(seconds or self.seconds)
+
+        def group(name: str) -> dict[str, np.ndarray]:
+            return {k.split("/", 1)[1]: v for k, v in arrays.items() if k.startswith(f"{name}/")}
+
+        if group("env"):  # else the environments have just begun new episodes
+            self.env.set_state(group("env"))
+            self.episodes.set_state(group("episodes"))
+            self.obs = np.asarray(tree["obs"])

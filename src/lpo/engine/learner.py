@@ -1,0 +1,237 @@
+"""Engine: what is learned from a rollout, lines 7 to 10 of Algorithm 7, on host and device."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from lpo.bonus import Bonus, Streams
+from lpo.config import CheckpointOptions, Config, EvaluationOptions
+from lpo.envs.task import TaskOptions
+from lpo.math import distributions, ppo
+from lpo.math.advantage import Trajectory, streams_gae
+from lpo.math.distributions import Distribution
+from lpo.math.nets import ActorCritic, NetworkOptions, apply_net, init_actor_critic, values
+from lpo.math.normalize import Moments, init_moments, normalize, update_moments
+from lpo.problem import Problem
+from lpo.start import Start
+from lpo.switch import Switch
+from lpo.types import Rollout
+
+STREAMS = ("ext", "int")
+# one random stream per component: adding one leaves the others alone
+NETS, BONUS_INIT, PPO_ORDER, BONUS_ORDER, ACT, EVAL, SWITCH, START, ROLL_IN = range(9)
+
+
+class TrainState(NamedTuple):
+    """Everything that learning changes: arrays only, so it can be saved, jitted and vmapped."""
+
+    seed: Array
+    iteration: Array  # k
+    params: ActorCritic
+    opt: Any
+    moments: Moments  # of the observations
+    bonus: Any
+
+
+class Prepared(NamedTuple):
+    """A rollout turned into what the update reads, and the statistics it moved on the way."""
+
+    batch: ppo.Batch
+    advantages: Array  # [S, T, N]
+    returns: Array  # [S, T, N]
+    moments: Moments
+    bonus: Any
+    metrics: dict[str, Array]
+
+
+class Parts(NamedTuple):
+    """An algorithm assembled: options end here, below there are arrays and functions."""
+
+    dist: Distribution
+    bonus: Bonus
+    switch: Switch
+    start: Start
+    streams: Streams
+    network: NetworkOptions
+    update: ppo.PPOOptions
+    optim: Any
+    obs_size: int
+    observe: Callable[[Moments, Array, Array], Moments]
+
+
+def assemble(c: Config, problem: Problem) -> Parts:
+    """Returns the parts of ``c`` for a problem."""
+    return Parts(
+        dist=problem.dist,
+        bonus=c.bonus.make(problem),
+        switch=c.switch.make(problem),
+        start=c.start.make(problem),
+        streams=c.bonus.streams(c.ppo.gamma_ext),
+        network=c.network,
+        update=c.ppo,
+        optim=ppo.optimizer(c.ppo.learning_rate, c.ppo.max_grad_norm, c.ppo.adam_eps),
+        obs_size=problem.obs_size,
+        observe=update_moments if c.network.normalize_obs else lambda moments, x, weight: moments,
+    )
+
+
+def component_key(state: TrainState, component: int) -> Array:
+    key = jax.random.fold_in(jax.random.key(state.seed), component)
+    return jax.random.fold_in(key, state.iteration)
+
+
+def host_rng(seed: int, component: int, step: int) -> np.random.Generator:
+    """A counter-based stream: nothing to save, the step is the state."""
+    key = np.array([seed, component], np.uint64)
+    return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, step]))
+
+
+def init_state(p: Parts, seed: int) -> TrainState:
+    key = jax.random.key(seed)
+    params = init_actor_critic(
+        jax.random.fold_in(key, NETS),
+        p.obs_size,
+        p.dist.num_outputs,
+        jnp.full(p.dist.num_log_std, p.network.log_std_init, jnp.float32),
+        p.network.hidden,
+        len(p.streams.gammas),
+    )
+    return TrainState(
+        seed=jnp.uint32(seed),
+        iteration=jnp.int32(0),
+        params=params,
+        opt=p.optim.init(params),
+        moments=init_moments(p.obs_size),
+        bonus=p.bonus.init(jax.random.fold_in(key, BONUS_INIT)),
+    )
+
+
+def prepare(p: Parts, state: TrainState, rollout: Rollout) -> Prepared:
+    """Lines 7 and 8: both advantages with their own γ, and Â = α Â_ext + β Â_int."""
+    params, valid = state.params, rollout.valid.reshape(-1)
+    rows = lambda x: x.reshape(len(valid), -1)  # noqa: E731
+    # Behaviour probabilities belong to the statistics that acted; everything that learns sees
+    # those that include this rollout, which are also the ones the next rollout acts with.
+    acted = apply_net(params.policy, normalize(state.moments, rollout.obs, p.network.obs_clip))
+    log_prob = p.dist.log_prob(acted, params.log_std, rollout.action)
+    moments = p.observe(state.moments, rows(rollout.obs), valid)
+    obs = normalize(moments, rollout.obs, p.network.obs_clip)
+    b, bonus_state, metrics = p.bonus.score(state.bonus, rollout)
+    trajectory = Trajectory(
+        reward=jnp.concatenate([rollout.reward[None], b]),
+        value=values(params.critics, obs),
+        next_value=values(params.critics, normalize(moments, rollout.next_obs, p.network.obs_clip)),
+        last_value=values(params.critics, normalize(moments, rollout.last_obs, p.network.obs_clip)),
+        terminated=rollout.terminated,
+        truncated=rollout.truncated,
+        valid=rollout.valid,
+    )
+    a = streams_gae(trajectory, p.streams.gammas, p.update.gae_lambda, p.streams.episodic)
+    returns = a + trajectory.value
+    batch = ppo.Batch(
+        obs=rows(obs),
+        action=rows(rollout.action),
+        log_prob=rows(log_prob),
+        advantage=rows(jnp.tensordot(p.streams.weights, a, axes=1)),
+        returns=rows(jnp.moveaxis(returns, 0, -1)),
+    )
+    return Prepared(batch, a, returns, moments, bonus_state, metrics)
+
+
+def learn(p: Parts, state: TrainState, rollout: Rollout) -> tuple[TrainState, dict[str, Array]]:
+    """Lines 7 to 10 of Algorithm 7, one compiled call whatever the length of the rollout."""
+    ready = prepare(p, state, rollout)
+    params, opt, stats = ppo.update(  # line 9
+        state.params,
+        state.opt,
+        ready.batch,
+        rollout.valid.reshape(-1),
+        component_key(state, PPO_ORDER),
+        dist=p.dist,
+        optim=p.optim,
+        coefficients=ppo.coefficients(p.update),
+        epochs=p.update.epochs,
+        batch_size=p.update.batch_size,
+    )
+    bonus, fitted = p.bonus.update(  # line 10
+        ready.bonus, rollout, component_key(state, BONUS_ORDER)
+    )
+    metrics = {**ready.metrics, **fitted, **summary(params, stats, ready, rollout)}
+    state = TrainState(state.seed, state.iteration + 1, params, opt, ready.moments, bonus)
+    return state, metrics
+
+
+class Space(NamedTuple):
+    """What the environment fixes, as a value that can be compared."""
+
+    obs_size: int
+    action: distributions.ActionSpec
+    horizon: int | None
+
+
+def problem_of(c: Config, space: Space) -> Problem:
+    """Returns what the parts of ``c`` are told when they are made."""
+    return Problem(
+        obs_size=space.obs_size,
+        dist=distributions.make(space.action),
+        num_envs=c.task.num_envs,
+        horizon=space.horizon,
+        steps=c.steps,
+        rollout=c.switch.rollout,
+        gamma=c.ppo.gamma_ext,
+        hidden=c.network.hidden,
+        obs_clip=c.network.obs_clip,
+    )
+
+
+def compiled(c: Config, space: Space) -> tuple[Parts, Any]:
+    """Returns the parts and jitted ``learn``; runs that differ in the seed share one program."""
+    same = dataclasses.replace(
+        c,
+        seed=0,
+        task=TaskOptions(num_envs=c.task.num_envs),
+        evaluation=EvaluationOptions(),
+        checkpoints=CheckpointOptions(),
+    )
+    return _compiled(same, space)
+
+
+@lru_cache(maxsize=16)
+def _compiled(c: Config, space: Space) -> tuple[Parts, Any]:
+    parts = assemble(c, problem_of(c, space))
+    return parts, jax.jit(partial(learn, parts))
+
+
+def summary(
+    params: ActorCritic, stats: dict[str, Array], ready: Prepared, rollout: Rollout
+) -> dict[str, Array]:
+    """What a run logs about its four streams: reward, bonus and their two values."""
+    count = jnp.maximum(rollout.valid.sum(), 1)
+    metrics = {
+        "policy/loss": stats["policy_loss"],
+        "policy/entropy": stats["entropy"],
+        "policy/kl": stats["kl"],
+        "policy/clip_fraction": stats["clip_fraction"],
+        "policy/log_std": params.log_std.sum() / max(params.log_std.size, 1),
+        "rollout/learned_steps": rollout.valid.sum(),  # fewer than collected where a cover rolls in
+        "rollout/reward_rate": (rollout.valid & (rollout.reward > 0)).sum() / count,
+    }
+    streams = zip(STREAMS, ready.advantages, ready.returns, stats["value_losses"], strict=False)
+    for name, a_s, r_s, loss in streams:
+        mean = (r_s * rollout.valid).sum() / count
+        spread = ((r_s - mean) ** 2 * rollout.valid).sum() / count
+        metrics[f"value/{name}_loss"] = loss
+        metrics[f"value/{name}_target"] = mean
+        # Â = target − V before the update, so its second moment is what V left unexplained
+        residual = (a_s**2).sum() / count
+        metrics[f"value/{name}_explained"] = 1 - residual / jnp.maximum(spread, 1e-8)
+        metrics[f"advantage/{name}_rms"] = jnp.sqrt(residual)
+    return metrics

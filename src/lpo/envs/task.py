@@ -1,0 +1,101 @@
+"""Environments: the options of a task, and the batch that they make."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal
+
+import pydantic
+
+from lpo.envs.make import make_batch, make_single, runs_natively
+from lpo.envs.registry import find_spec
+from lpo.envs.specs import LOCOMOTION
+from lpo.errors import LPOError, named
+from lpo.options import Axis, PositiveInt, options
+from lpo.types import BatchEnv
+
+DEFAULT_ENV = "lpo/SparseHopper-v0"
+CUSTOM = "custom"  # the id of an environment that was passed as an object
+
+
+def _number(value: Any) -> Any:
+    """A speed may come as a text, from the command line or from a file."""
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+def _dictionary(value: Any) -> Any:
+    """A dictionary may come as JSON text."""
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+Threshold = Annotated[float | str | None, pydantic.BeforeValidator(_number)]
+Arguments = Annotated[dict[str, Any] | None, pydantic.BeforeValidator(_dictionary)]
+
+
+@options
+class TaskOptions:
+    """The task and how it is stepped."""
+
+    env: str = DEFAULT_ENV
+    """Gymnasium id, for instance lpo/SparseHopper-v0."""
+    num_envs: PositiveInt = 8
+    """Environments that are stepped as one batch."""
+    threshold: Axis[Threshold] = None
+    """Sparse locomotion: a preset (half, hard, unit, position, position-far) or a speed in m/s."""
+    env_kwargs: Arguments = None
+    """Further keyword arguments of the environment, as a JSON object."""
+    backend: Literal["auto", "native", "gymnasium"] = "auto"
+    """native: batched MuJoCo (sparse locomotion); gymnasium: any other; auto picks."""
+    threads: PositiveInt | None = None
+    """Threads that step native environments; by default the usable cores."""
+
+    def __post_init__(self) -> None:
+        try:
+            json.dumps(self.env_kwargs)
+        except (TypeError, ValueError) as error:
+            raise LPOError(
+                f"{named('env_kwargs')} cannot be saved as JSON ({error}); pass numbers, texts, "
+                "lists and dictionaries."
+            ) from None
+
+    def check(self) -> None:
+        """Raises LPOError for a task that could not be made, without making it."""
+        spec = find_spec(self.env)
+        if spec.id in LOCOMOTION:
+            LOCOMOTION[spec.id].threshold(**self.limits)
+        elif self.threshold is not None:
+            raise LPOError(f"{self.env} has no threshold; leave {named('threshold')} out.")
+
+    @property
+    def native(self) -> bool:
+        """Whether the task is stepped as a native batch, which has threads."""
+        return runs_natively(self.env, self.backend, self.env_kwargs)
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """Returns the threshold as ``make_batch`` takes it."""
+        if self.threshold is None:
+            return {}
+        name = "preset" if isinstance(self.threshold, str) else "threshold"
+        return {name: self.threshold}
+
+    def make(self, num_envs: int | None = None, env: Any = None) -> BatchEnv:
+        """Returns the batch of the task, or of ``env`` where the user passed an object."""
+        return make_batch(
+            self.env if env is None else env,
+            num_envs or self.num_envs,
+            **self.limits,
+            threads=self.threads,
+            backend=self.backend,
+            env_kwargs=self.env_kwargs,
+        )
+
+    def make_single(self) -> Any:
+        """Returns one environment that renders."""
+        return make_single(self.env, **self.limits, env_kwargs=self.env_kwargs)

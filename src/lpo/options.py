@@ -1,0 +1,340 @@
+"""Options: frozen dataclasses whose types and ranges are checked when they are made.
+
+A part (a bonus, a switch, a start, …) declares its options as one such class:
+
+    @options
+    class RND(BonusOptions):
+        kind: ClassVar[str] = "rnd"
+        learning_rate: Annotated[Axis[Positive], Short("predictor_learning_rate")] = 1e-4
+        \"\"\"Adam's step size for the predictor.\"\"\"
+
+The command line, the JSON files, the help texts and the tables of a report are all derived from
+these fields. pydantic checks the types; this module puts what it finds into one sentence.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import types
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.metadata import entry_points
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    NamedTuple,
+    TypeVar,
+    Union,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import annotated_types as at
+import numpy as np
+import pydantic
+import pydantic.dataclasses
+
+from lpo.errors import LPOError, named, nearest
+
+T = TypeVar("T")
+
+
+class _AxisMark:
+    """The option may differ between the runs of one compiled program."""
+
+
+AXIS = _AxisMark()
+Axis = Annotated[T, AXIS]
+
+
+@dataclasses.dataclass(frozen=True)
+class Short:
+    """The name of an option on the command line and in flat tables, where it is not the field's.
+
+    Two parts of a run may share a short name; one value then reaches both.
+    """
+
+    name: str
+
+
+Positive = Annotated[float, at.Gt(0)]
+NonNegative = Annotated[float, at.Ge(0)]
+Unit = Annotated[float, at.Ge(0), at.Le(1)]
+PositiveInt = Annotated[int, at.Ge(1)]
+Count = Annotated[int, at.Ge(0)]
+Layers = Annotated[
+    tuple[PositiveInt, ...],
+    at.MinLen(1),
+    pydantic.BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value),
+]
+
+_CHECKS = pydantic.ConfigDict(
+    strict=True,
+    extra="forbid",
+    allow_inf_nan=False,
+    use_attribute_docstrings=True,
+    arbitrary_types_allowed=True,
+)
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+def options(cls: type[T]) -> type[T]:
+    """Makes ``cls`` a frozen, keyword-only dataclass that checks itself when it is made."""
+    made: Any = pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=_CHECKS)(cls)
+    check = made.__init__
+
+    def __init__(self: Any, *args: Any, **values: Any) -> None:
+        if args:
+            raise LPOError(
+                f"{made.__name__} got {args[0]!r} without a name; write {first_name(made)}=…."
+            )
+        values = {k: v.item() if isinstance(v, np.generic) else v for k, v in values.items()}
+        try:
+            check(self, **values)
+        except pydantic.ValidationError as error:
+            raise LPOError(refusal(made, values, error)) from None
+
+    made.__init__ = __init__
+    return made
+
+
+def first_name(cls: type) -> str:
+    return next((field.name for field in dataclasses.fields(cls)), "name")
+
+
+class Option(NamedTuple):
+    """A field of an options class."""
+
+    field: str
+    short: str  # its name on the command line
+    given_short: bool  # the class names it, so that parts may share it
+    hint: Any  # its type with all annotations
+    default: Any
+    help: str
+    axis: bool
+
+    @property
+    def plain(self) -> Any:
+        """Its type without annotations."""
+        return bare(self.hint)
+
+
+@cache
+def fields_of(cls: type) -> dict[str, Option]:
+    """Returns the options of a class by field name."""
+    hints = get_type_hints(cls, include_extras=True)
+    found = {}
+    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+        hint = hints[field.name]
+        marks = list(_marks(hint))
+        short = next((mark.name for mark in marks if isinstance(mark, Short)), None)
+        default = field.default
+        if field.default_factory is not dataclasses.MISSING:
+            default = field.default_factory()
+        found[field.name] = Option(
+            field=field.name,
+            short=short or field.name,
+            given_short=short is not None,
+            hint=hint,
+            default=default,
+            help=help_of(cls, field.name),
+            axis=any(mark is AXIS for mark in marks),
+        )
+    return found
+
+
+def help_of(cls: type, name: str) -> str:
+    """Returns the docstring below a field, in the class that declares it."""
+    for base in cls.__mro__:
+        field = getattr(base, "__pydantic_fields__", {}).get(name)
+        if name in inspect.get_annotations(base) and field is not None:
+            return " ".join((field.description or "").split())
+    return ""
+
+
+def _marks(hint: Any) -> Iterator[Any]:
+    if get_origin(hint) is Annotated:
+        inner, *marks = get_args(hint)
+        yield from marks
+        yield from _marks(inner)
+
+
+def bare(hint: Any) -> Any:
+    """Returns a type without its annotations."""
+    return bare(get_args(hint)[0]) if get_origin(hint) is Annotated else hint
+
+
+def choices(hint: Any) -> list[Any]:
+    """Returns the members of a union, or the type itself."""
+    plain = bare(hint)
+    if get_origin(plain) in (Union, types.UnionType):
+        return list(get_args(plain))
+    return [hint]
+
+
+def refusal(cls: type, values: Mapping[str, Any], error: pydantic.ValidationError) -> str:
+    """Returns what is wrong with ``values``, in one sentence with its remedy."""
+    first = error.errors()[0]
+    name = str(first["loc"][0]) if first["loc"] else ""
+    known = fields_of(cls)
+    if name not in known:
+        return f"{cls.__name__} has no option {name!r}; {nearest(name, known)}"
+    option = known[name]
+    if first["type"] == "missing":
+        return f"{named(option.short)} is missing; pass {in_words(option.hint)}."
+    return wrong_value(option, values.get(name))
+
+
+def wrong_value(option: Option, value: Any) -> str:
+    shown = repr(value)
+    shown = shown if len(shown) <= 60 else shown[:57] + "…"
+    words = in_words(option.hint)
+    return f"{named(option.short)} is {shown}, but must be {words}; pass such a value."
+
+
+def in_words(hint: Any) -> str:
+    """Returns what an option must be, in the words of a message."""
+    members = [member for member in choices(hint) if member is not type(None)]
+    if len(members) < len(choices(hint)) or len(members) > 1:
+        words = [in_words(member) for member in members]
+        words += ["left out"] if len(members) < len(choices(hint)) else []
+        return " or ".join(words)
+    plain, marks = bare(hint), list(_marks(hint))
+    if get_origin(plain) is Literal:
+        return f"one of {', '.join(map(str, get_args(plain)))}"
+    if get_origin(plain) is tuple:
+        filled = "with at least one entry, " if any(isinstance(m, at.MinLen) for m in marks) else ""
+        return f"a list {filled}each of them {in_words(get_args(plain)[0])}"
+    kinds = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+    if plain in kinds:
+        even = any(isinstance(mark, at.MultipleOf) for mark in marks)
+        return ("an even number" if even else kinds[plain]) + _range(marks)
+    if plain is dict or get_origin(plain) is dict:
+        return 'a dictionary such as {"size": 5}'
+    if isinstance(plain, type) and issubclass(plain, Part):
+        return f"a {plain.kinds.noun}: {', '.join(plain.kinds.names())}"
+    return f"of type {getattr(plain, '__name__', plain)}"
+
+
+def _range(marks: list[Any]) -> str:
+    bounds = {type(mark): mark for mark in marks}
+    low, above, high = bounds.get(at.Ge), bounds.get(at.Gt), bounds.get(at.Le)
+    if low is not None and high is not None:
+        return f" between {low.ge} and {high.le}"
+    if low is not None:
+        return f" of at least {low.ge}"
+    if above is not None:
+        return f" greater than {above.gt}"
+    if high is not None:
+        return f" of at most {high.le}"
+    return ""
+
+
+class Kinds(Generic[T]):
+    """The kinds that a part can be: ours, and those of installed packages (entry points)."""
+
+    def __init__(self, noun: str, group: str | None = None):
+        self.noun, self.group = noun, group
+        self.ours: dict[str, type[T]] = {}
+
+    def add(self, cls: type[T]) -> type[T]:
+        """Registers a class under its ``kind``; a decorator."""
+        self.ours[cls.kind] = cls  # type: ignore[attr-defined]
+        return cls
+
+    def names(self) -> list[str]:
+        return [
+            *self.ours,
+            *(entry.name for entry in self._foreign() if entry.name not in self.ours),
+        ]
+
+    def _foreign(self) -> list[Any]:
+        return list(entry_points(group=self.group)) if self.group else []
+
+    def get(self, name: Any) -> type[T]:
+        """Returns the class of a kind. Raises LPOError where no installed package has it."""
+        if name in self.ours:
+            return self.ours[name]
+        entry = next((entry for entry in self._foreign() if entry.name == name), None)
+        if entry is None:
+            hint = nearest(str(name), self.names())
+            raise LPOError(
+                f"No {self.noun} is called {name!r}; {hint}"
+                if hint.startswith("choose")
+                else f"No {self.noun} is called {name!r}; {hint[:-1]} (or install the package "
+                "that has it)?"
+            )
+        return self.load(entry)
+
+    def load(self, entry: Any) -> type[T]:
+        """Imports a part of another package. Raises LPOError where it is not what it must be."""
+        try:
+            cls = entry.load()
+        except Exception as error:
+            raise LPOError(
+                f"The {self.noun} {entry.name!r} of {entry.value} cannot be imported "
+                f"({type(error).__name__}: {error}); repair or uninstall its package."
+            ) from error
+        if not hasattr(cls, "__pydantic_fields__") or getattr(cls, "kind", None) != entry.name:
+            raise LPOError(
+                f"The {self.noun} {entry.name!r} of {entry.value} is not an options class with "
+                f"kind = {entry.name!r}; decorate it with lpo.options.options and name its kind."
+            )
+        self.ours[entry.name] = cls
+        return cls
+
+    def all(self) -> list[type[T]]:
+        """Returns every kind that can be imported."""
+        found = []
+        for name in self.names():
+            try:
+                found.append(self.get(name))
+            except LPOError:
+                continue  # a broken package must not break the others
+        return found
+
+
+class Part:
+    """Options that choose a part of a run; ``kind`` is its name."""
+
+    kind: ClassVar[str] = ""
+    kinds: ClassVar[Kinds[Any]]
+
+    def check(self, run: Any) -> None:
+        """Raises LPOError where the part does not fit the configuration ``run`` it is in."""
+
+
+def put_in(old: Part, new: str | Part) -> Part:
+    """Returns ``new`` in place of ``old``.
+
+    A part given by name keeps the options that both kinds have: `--switch every` keeps N.
+    """
+    if isinstance(new, Part):
+        return new
+    cls = old.kinds.get(new)
+    if isinstance(old, cls) and old.kind == new:
+        return old
+    shared = fields_of(cls).keys() & fields_of(type(old)).keys()
+    kept = {name: getattr(old, name) for name in shared}
+    return cls(**{name: value for name, value in kept.items() if not isinstance(value, Part)})
+
+
+def with_tracers(part: T, values: Mapping[str, Any]) -> T:
+    """Returns a copy of ``part`` that holds traced arrays in the fields of ``values``.
+
+    For programs over many runs: nothing is checked, because a tracer has no value yet. Only
+    fields that are marked as an axis are taken.
+    """
+    for name in values:
+        if not fields_of(type(part))[name].axis:
+            raise LPOError(f"{name} decides shapes or code, so it cannot be an axis; leave it out.")
+    copy = object.__new__(type(part))
+    for field in dataclasses.fields(part):  # type: ignore[arg-type]
+        object.__setattr__(copy, field.name, values.get(field.name, getattr(part, field.name)))
+    return copy

@@ -1,0 +1,187 @@
+"""A policy that loads alone and acts: no trainer, no environment.
+
+policy = Policy.load("runs/hopper")
+action, _ = policy.predict(obs, deterministic=True)
+"""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium import spaces
+
+from lpo import config
+from lpo.config import Config
+from lpo.engine.rollout import HostPolicy
+from lpo.envs.codec import Codec
+from lpo.envs.faults import Misfit
+from lpo.envs.spaces import from_dict, to_dict
+from lpo.envs.task import CUSTOM
+from lpo.errors import LPOError
+from lpo.math import distributions, trees
+from lpo.math.nets import ActorCritic, Layer, Net
+from lpo.math.normalize import Moments
+from lpo.runs import checkpoint
+from lpo.runs.checkpoint import Checkpoint
+from lpo.runs.directory import RunDirectory
+
+Which = str  # "best" or "last"
+
+
+class Policy:
+    """A trained policy. ``task`` describes what it was trained on, ``env_steps`` for how long."""
+
+    def __init__(
+        self,
+        actor: HostPolicy,
+        codec: Codec,
+        config: Config,
+        task: dict[str, Any],
+        env_steps: int,
+        rng: np.random.Generator | None = None,
+    ):
+        self.actor, self.codec, self.config = actor, codec, config
+        self.task, self.env_steps = task, env_steps
+        self.rng = np.random.default_rng(config.seed) if rng is None else rng
+
+    @classmethod
+    def load(cls, path: str | Path, which: Which = "best") -> Policy:
+        """Returns the policy of a run directory (its best or last checkpoint) or a saved file."""
+        return cls.of(load_checkpoint(Path(path), which), str(path))
+
+    @classmethod
+    def of(cls, saved: Checkpoint, source: str) -> Policy:
+        """Returns the policy in a checkpoint; ``source`` names it in errors."""
+        record = saved.record
+        c = config.from_dict(record.get("config"), source)
+        task = record.get("env")
+        if not isinstance(task, dict) or not isinstance(record.get("env_steps"), int):
+            raise LPOError(f"{source} does not say what it was trained on; pass a whole run.")
+        codec = codec_of(record, c, source)
+        return cls(actor_of(saved.arrays, c, codec), codec, c, task, record["env_steps"])
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = False,
+    ) -> tuple[np.ndarray, Any]:
+        """Returns actions for one observation or a batch, as the environment takes them."""
+        obs, batched = batch_observation(self.codec, observation)
+        action = self.actor.act(obs, self.rng, deterministic)
+        action = self.codec.action(self.actor.dist.to_env(action))
+        return (action if batched else action[0]), state
+
+    def save(self, path: str | Path) -> Path:
+        """Writes ``path``.safetensors and ``path``.json: what acting needs, and nothing else."""
+        path = Path(path)
+        return checkpoint.save(path.parent, path.with_suffix("").name, self.arrays(), self.record())
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        actor = self.actor
+        moments = Moments(np.float32(1), actor.mean, actor.var)  # pyright: ignore
+        return trees.flatten("train", {"state": Saved(Acting(actor.net, actor.log_std), moments)})
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "env_steps": self.env_steps,
+            "env": self.task,
+            "spaces": {
+                "observation": to_dict(self.codec.raw_observation_space),
+                "action": to_dict(self.codec.raw_action_space),
+            },
+            "config": config.to_dict(self.config),
+        }
+
+
+class Acting(NamedTuple):
+    """The networks that acting needs, under the names that a checkpoint has for them."""
+
+    policy: Net
+    log_std: Any
+
+
+class Saved(NamedTuple):
+    params: Acting
+    moments: Moments
+
+
+def codec_of(record: dict[str, Any], c: Config, source: str) -> Codec:
+    """Returns what translates observations and actions.
+
+    Checkpoints of 0.1 do not hold the spaces: there the environment is made once to ask it.
+    """
+    saved = record.get("spaces")
+    if isinstance(saved, dict):
+        return Codec(
+            c.task.env, from_dict(saved.get("observation")), from_dict(saved.get("action"))
+        )
+    if c.task.env == CUSTOM:
+        raise LPOError(
+            f"{source} was trained by lpo 0.1 on an environment object; load it with "
+            "Agent.load(…, env=…)."
+        )
+    env = c.task.make(1)
+    try:
+        return env.codec
+    finally:
+        env.close()
+
+
+def actor_of(arrays: dict[str, np.ndarray], c: Config, codec: Codec) -> HostPolicy:
+    """Returns the policy in the named arrays of a checkpoint; their shapes are checked."""
+    dist = distributions.for_space(codec.action_space)
+    obs_size = codec.observation_space.shape[0]
+    sizes = (obs_size, *c.network.hidden, dist.num_outputs)
+    net = tuple(Layer(_shape(i, o), _shape(o)) for i, o in itertools.pairwise(sizes))
+    moments = Moments(_shape(), _shape(obs_size), _shape(obs_size))  # pyright: ignore
+    like = {"state": Saved(Acting(net, _shape(dist.num_log_std)), moments)}
+    state = trees.unflatten("train", like, arrays)["state"]
+    params = ActorCritic(state.params.policy, state.params.log_std, ())
+    return HostPolicy(params, state.moments, dist, c.network.obs_clip)
+
+
+def _shape(*sizes: int) -> np.ndarray:
+    return np.broadcast_to(np.float32(0), sizes)
+
+
+def load_checkpoint(path: Path, which: Which) -> Checkpoint:
+    """Returns a checkpoint of a run directory ("best" by evaluation, or "last") or a saved file."""
+    if which not in ("best", "last"):
+        raise LPOError(f"There is no {which!r} checkpoint; choose best or last.")
+    run = RunDirectory(path)
+    if run.checkpoints.is_dir():
+        return run.best() if which == "best" else run.latest()[0]
+    return checkpoint.load(path.with_suffix(".safetensors"))
+
+
+def batch_observation(codec: Codec, observation: Any) -> tuple[np.ndarray, bool]:
+    """Returns flat float32 rows of what the user passed, and whether it was a batch."""
+    try:
+        return codec.observation(observation)[None].astype(np.float32), False
+    except (Misfit, ValueError, TypeError, KeyError, IndexError):
+        pass  # not one observation: a batch, as vector environments stack it
+    try:
+        rows = [codec.observation(x) for x in unstacked(codec.raw_observation_space, observation)]
+        return np.stack(rows).astype(np.float32), True
+    except (Misfit, ValueError, TypeError, KeyError, IndexError) as error:
+        raise LPOError(
+            f"predict got an observation that does not fit ({error}); pass one of "
+            f"{codec.raw_observation_space}, or a batch of them."
+        ) from error
+
+
+def unstacked(space: spaces.Space, batch: Any) -> list[Any]:
+    """Returns the observations of a batch as vector environments of Gymnasium and SB3 stack it."""
+    if isinstance(space, spaces.Dict):
+        parts = {k: unstacked(s, batch[k]) for k, s in space.items()}
+        size = len(next(iter(parts.values())))
+        return [{k: v[i] for k, v in parts.items()} for i in range(size)]
+    if isinstance(space, spaces.Tuple):
+        columns = [unstacked(s, b) for s, b in zip(space, batch, strict=True)]
+        return list(zip(*columns, strict=True))
+    return list(batch)

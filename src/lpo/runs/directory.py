@@ -1,0 +1,206 @@
+"""Runs: the directory of a run, and the only place that knows its layout.
+
+    config.json task.json          what the run is
+    metrics.jsonl timing.jsonl     what it logged; see ``lpo.runs.loggers``
+    visits.json                    where its agent was
+    checkpoints/                   NNN.safetensors and NNN.json; best.*
+    tensorboard/ curve.png
+
+Opening a stranger's directory reads JSON and arrays and executes nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+try:
+    import fcntl
+except ImportError:  # no such locks on this system
+    fcntl = None
+
+from lpo import config as configs
+from lpo.config import Config
+from lpo.errors import LPOError
+from lpo.runs import checkpoint
+from lpo.runs.checkpoint import Checkpoint, write_atomically
+
+
+class RunDirectory:
+    """The files of a run."""
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+        self.config_file = self.path / "config.json"
+        self.task_file = self.path / "task.json"
+        self.metrics_file = self.path / "metrics.jsonl"
+        self.timing_file = self.path / "timing.jsonl"
+        self.visits_file = self.path / "visits.json"
+        self.curve_file = self.path / "curve.png"
+        self.tensorboard = self.path / "tensorboard"
+        self.checkpoints = self.path / "checkpoints"
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @property
+    def exists(self) -> bool:
+        return self.config_file.is_file()
+
+    @classmethod
+    def create(cls, out: Path, config: Config, task: dict[str, Any]) -> RunDirectory:
+        """Makes ``out`` a new run of ``task``. Raises LPOError rather than write over a run."""
+        run = cls(out)
+        taken = LPOError(
+            f"{out} exists and is not empty; pass another --out, "
+            f"or continue the run with `lpo resume {out}`."
+        )
+        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+            raise taken
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            run.checkpoints.mkdir()  # of two that start at once, one makes it
+            write_atomically(run.task_file, (json.dumps(task, indent=2) + "\n").encode())
+            write_atomically(run.config_file, configs.to_json(config).encode())
+        except FileExistsError:
+            raise taken from None
+        except OSError as error:
+            raise LPOError(
+                f"Cannot write the run directory {out} ({error}); pass another --out."
+            ) from error
+        return run
+
+    @classmethod
+    def open(cls, path: str | Path) -> RunDirectory:
+        """Returns an existing run. Raises LPOError where there is none."""
+        run = cls(path)
+        if not run.exists:
+            raise LPOError(
+                f"{path} is not a run directory (it has no config.json); "
+                "pass a directory that `lpo train` made."
+            )
+        return run
+
+    def claim(self) -> IO[bytes]:
+        """Returns the metrics, open for the one process that may write to the run."""
+        try:
+            file = open(self.metrics_file, "ab")  # noqa: SIM115 - the caller closes it
+        except OSError as error:
+            raise LPOError(f"Cannot write to {self} ({error}); pass a run of your own.") from error
+        if not lock(file):
+            file.close()
+            raise LPOError(
+                f"{self} is being written by another process; wait until it has ended, or stop it."
+            )
+        return file
+
+    def config(self) -> Config:
+        return configs.read(self.config_file)
+
+    def task(self) -> dict[str, Any]:
+        """Returns what the environment said of itself when the run began."""
+        try:
+            found = json.loads(self.task_file.read_text())
+        except (OSError, ValueError) as error:
+            raise LPOError(
+                f"{self} has no readable task.json ({error}); pass a whole run."
+            ) from error
+        if not isinstance(found, dict):
+            raise LPOError(f"{self.task_file} does not describe a task; pass a whole run.")
+        return found
+
+    def metrics(self) -> list[dict[str, Any]]:
+        return read_rows(self.metrics_file)
+
+    def timing(self) -> list[dict[str, Any]]:
+        return read_rows(self.timing_file) if self.timing_file.exists() else []
+
+    def latest_metrics(self) -> dict[str, Any]:
+        """Returns the newest value of every metric, from the end of the log alone."""
+        found: dict[str, Any] = {}
+        with contextlib.suppress(OSError), open(self.metrics_file, "rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - 40_000))
+            for row in parse_rows(file.read().decode(errors="replace")):
+                found |= row
+        return found
+
+    def reached(self) -> int | None:
+        """Returns the environment steps of the newest checkpoint; None where there is none."""
+        names = checkpoint.names(self.checkpoints)
+        return int(names[-1]) if names else None
+
+    def latest(self) -> tuple[Checkpoint, list[str]]:
+        """Returns the newest sound checkpoint, and what was wrong with newer ones."""
+        return checkpoint.load_latest(self.checkpoints)
+
+    def best(self) -> Checkpoint:
+        """Returns the best checkpoint by evaluation; the latest where there was no evaluation."""
+        path = self.checkpoints / "best.safetensors"
+        return checkpoint.load(path) if path.exists() else self.latest()[0]
+
+    def foreign(self) -> list[str]:
+        """Returns what lies in the directory and is not of a run."""
+        files = (
+            self.config_file, self.task_file, self.metrics_file, self.timing_file,
+            self.visits_file, self.curve_file, self.tensorboard, self.checkpoints,
+        )  # fmt: skip
+        ours = {file.name for file in files}
+        return [
+            p.name
+            for p in self.path.iterdir()
+            if p.name.strip(".").removesuffix(".tmp") not in ours
+        ]
+
+
+def lock(file: IO[bytes]) -> bool:
+    """Returns whether ``file`` is now ours until it is closed; always, where there are no locks."""
+    try:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass  # a file system without locks
+    return True
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """Returns the rows of a log; a last line cut short by a kill is left out."""
+    try:
+        return list(parse_rows(path.read_text()))
+    except (OSError, UnicodeDecodeError) as error:
+        raise LPOError(
+            f"{path.parent} has no readable {path.name} ({error}); pass a run directory."
+        ) from error
+
+
+def parse_rows(text: str) -> Iterator[dict[str, Any]]:
+    for line in text.splitlines():
+        with contextlib.suppress(ValueError, RecursionError):
+            row = json.loads(line)
+            if isinstance(row, dict):
+                yield row
+
+
+def free_directory(root: Path, stem: str) -> Path:
+    """Returns ``root/stem-NNN`` with the first free number."""
+    taken = {p.name for p in root.glob(f"{stem}-*")} if root.exists() else set()
+    return next(root / name for i in range(1, 100_000) if (name := f"{stem}-{i:03d}") not in taken)
+
+
+def short_env(env: str) -> str:
+    """Returns the id of an environment without its namespace, package and version."""
+    return env.split("/")[-1].split(":")[-1].rsplit("-v", 1)[0]
+
+
+def task_line(task: dict[str, Any]) -> str:
+    """Returns a task in one line: its id, with its threshold or its arguments."""
+    line = str(task.get("id"))
+    if task.get("threshold") is not None:
+        return line + f" ({task['preset']}: {task['quantity']} > {task['threshold']:g})"
+    arguments = ", ".join(f"{name}={value}" for name, value in task.get("env_kwargs", {}).items())
+    return line + (f" ({arguments})" if arguments else "")

@@ -1,0 +1,77 @@
+"""Runs: loggers. A logger is any object with ``write(step, metrics, timing)``.
+
+Metrics are functions of the seed and go to ``metrics.jsonl``; seconds are not and go to
+``timing.jsonl``, so that two runs can be compared byte by byte. A logger that also has ``close``
+is closed at the end of the run.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from typing import IO, Protocol
+
+from lpo.runs.directory import RunDirectory
+
+
+class Logger(Protocol):
+    def write(self, step: int, metrics: dict[str, float], timing: dict[str, float]) -> None:
+        """Takes the metrics and the seconds of one policy change."""
+        ...
+
+
+class Memory:
+    """Keeps the rows in memory."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, float]] = []
+
+    def write(self, step: int, metrics: dict[str, float], timing: dict[str, float]) -> None:
+        self.rows.append({"env_steps": step, **metrics})
+
+
+class JSONLines:
+    """Appends rows to the logs of a run and knows how far they were written."""
+
+    def __init__(
+        self, run: RunDirectory, claimed: IO[bytes], offsets: dict[str, int] | None = None
+    ):
+        """``offsets`` of a checkpoint cut the logs back to what they were when it was taken."""
+        timing = open(run.timing_file, "ab")  # noqa: SIM115 - closed by ``close``
+        self.files = {run.metrics_file.name: claimed, run.timing_file.name: timing}
+        for name, file in self.files.items():
+            file.truncate(offsets[name] if offsets else 0)
+            file.seek(0, 2)
+
+    def offsets(self) -> dict[str, int]:
+        """Returns how far the logs reach, once that much is safely on disk."""
+        for file in self.files.values():
+            os.fsync(file.fileno())
+        return {name: file.tell() for name, file in self.files.items()}
+
+    def write(self, step: int, metrics: dict[str, float], timing: dict[str, float]) -> None:
+        for file, row in zip(self.files.values(), (metrics, timing), strict=True):
+            row = {k: v for k, v in row.items() if math.isfinite(v)}
+            file.write((json.dumps({"env_steps": step, **row}) + "\n").encode())
+            file.flush()
+
+    def close(self) -> None:
+        for file in self.files.values():
+            file.close()
+
+
+class TensorBoard:
+    """Writes every number as a scalar of TensorBoard."""
+
+    def __init__(self, run: RunDirectory, step: int = 0):
+        from tensorboardX import SummaryWriter
+
+        self.writer = SummaryWriter(str(run.tensorboard), purge_step=step if step else None)
+
+    def write(self, step: int, metrics: dict[str, float], timing: dict[str, float]) -> None:
+        for key, value in {**metrics, **timing}.items():
+            self.writer.add_scalar(key, value, step)
+
+    def close(self) -> None:
+        self.writer.close()
