@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from pathlib import Path
 
 _CACHE = tempfile.mkdtemp(prefix="lpo-xla-")
 # subprocesses of the tests inherit these
@@ -10,15 +11,13 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", _CACHE)
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 
-import dataclasses  # noqa: E402
-
 import gymnasium  # noqa: E402
 import hypothesis  # noqa: E402
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 from gymnasium import spaces  # noqa: E402
 
-from lpo.config import Config  # noqa: E402
+from lpo.config import Config, configure  # noqa: E402
 
 hypothesis.settings.register_profile("same", derandomize=True, database=None)
 hypothesis.settings.load_profile("same")  # a change fails or passes by itself, not by luck
@@ -55,7 +54,8 @@ def tiny():
     """A configuration that trains in a blink; keyword arguments override it."""
 
     def make(**overrides) -> Config:
-        small = Config(
+        small = dict(
+            algo="lpo",
             env="lpo/SparseHopper-v0",
             steps=1200,
             num_envs=4,
@@ -69,6 +69,12 @@ def tiny():
             checkpoint_every=300,
             threads=1,
         )
-        return dataclasses.replace(small, **overrides)
+        return configure(**(small | overrides))
 
     return make
+
+
+@pytest.fixture
+def faulty(monkeypatch):
+    """Lets `--env faulty:Raises-v0` find tests/faulty.py."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))

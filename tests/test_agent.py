@@ -1,12 +1,14 @@
-"""The Python face: learn, predict, save, load, callbacks."""
+"""The Python face: learn, evaluate, predict, save, load, callbacks, loggers."""
 
 import gymnasium
 import numpy as np
 import pytest
 
-from lpo import LPO, PPO, LPOError
+import lpo
+from lpo import LPO, LPOS, PPO, Agent, LPOError, Policy
+from lpo.bonus import RND
 
-SMALL = dict(num_envs=4, rollout=160, batch_size=16, epochs=2, hidden=(8,), eval_every=0)
+SMALL = dict(num_envs=4, rollout=160, batch_size=16, epochs=2, hidden=[8], eval_every=0)
 
 
 @pytest.fixture(scope="module")
@@ -29,19 +31,67 @@ def test_learn_predict_and_go_on(agent):
 def test_save_and_load_continue_to_the_bit(agent, tmp_path):
     agent.save(tmp_path / "agent")
     twin = LPO.load(tmp_path / "agent")
-    assert twin.env_steps == agent.env_steps
+    assert type(twin) is LPO and twin.env_steps == agent.env_steps
     obs = np.random.default_rng(0).standard_normal((4, 11))
-    np.testing.assert_array_equal(
-        agent.predict(obs, deterministic=True)[0], twin.predict(obs, deterministic=True)[0]
-    )
+
+    def acts(player):
+        return player.predict(obs, deterministic=True)[0]
+
+    np.testing.assert_array_equal(acts(agent), acts(twin))
     agent.learn(400)
-    twin.learn(400)
-    np.testing.assert_array_equal(
-        agent.predict(obs, deterministic=True)[0], twin.predict(obs, deterministic=True)[0]
+    twin.learn(total_timesteps=400)
+    np.testing.assert_array_equal(acts(agent), acts(twin))
+
+
+def test_a_policy_loads_without_trainer_or_environment(agent, tmp_path, monkeypatch):
+    obs = np.random.default_rng(0).standard_normal((4, 11))
+    expected = agent.predict(obs, deterministic=True)[0]
+    agent.save(tmp_path / "agent")
+    agent.policy.save(tmp_path / "policy")
+
+    def refuse(*args, **kwargs):
+        raise AssertionError("made an environment or a trainer")
+
+    monkeypatch.setattr("lpo.envs.task.make_batch", refuse)
+    monkeypatch.setattr("lpo.engine.host.Trainer.__init__", refuse)
+    for name in ("agent", "policy"):
+        policy = Policy.load(tmp_path / name)
+        np.testing.assert_array_equal(policy.predict(obs, deterministic=True)[0], expected)
+        assert policy.env_steps == agent.env_steps and policy.task["id"] == "lpo/SparseHopper-v0"
+    small = (tmp_path / "policy.safetensors").stat().st_size
+    assert small < (tmp_path / "agent.safetensors").stat().st_size / 4
+
+
+def test_there_is_a_class_for_every_row():
+    from lpo.algorithms import ALGORITHMS
+
+    rows = {getattr(lpo, name).row: getattr(lpo, name) for name in lpo.__all__ if name.isupper()}
+    rows |= {"eniac-original": lpo.ENIACOriginal}
+    assert rows.keys() == ALGORITHMS.keys()
+    assert LPOS("lpo/SparseHopper-v0").algo == "lpo-s"
+    assert Agent("lpo/SparseHopper-v0", algo="pcpg").algo == "pcpg"
+    with pytest.raises(LPOError, match=r"use Agent\(env, algo='ppo'\)"):
+        LPO("lpo/SparseHopper-v0", algo="ppo")
+
+
+def test_another_rows_class_does_not_load_it(agent, tmp_path):
+    agent.save(tmp_path / "agent")
+    with pytest.raises(LPOError, match=r"run of 'lpo' and PPO is the row 'ppo'; .*Agent\.load"):
+        PPO.load(tmp_path / "agent")
+    assert Agent.load(tmp_path / "agent").algo == "lpo"
+
+
+def test_parts_as_objects_and_plain_values():
+    made = Agent(
+        "lpo/DeepSea-v0", bonus=RND(inputs="next"), hidden=[16], env_kwargs={"size": 4}, beta=2.0
     )
+    assert made.config.bonus == RND(inputs="next", beta=2.0)
+    assert made.config.network.hidden == (16,)
+    assert made.run.trainer.env.description["env_kwargs"] == {"size": 4}
+    made.close()
 
 
-def test_a_callback_sees_metrics_and_stops():
+def test_a_callback_function_sees_metrics_and_stops():
     seen = []
 
     def callback(step, metrics):
@@ -54,6 +104,77 @@ def test_a_callback_sees_metrics_and_stops():
     assert len(agent.metrics) == 2
 
 
+def test_a_callback_object_and_a_logger():
+    class Watcher:
+        calls: list = []  # noqa: RUF012
+
+        def on_start(self, agent):
+            self.calls.append("start")
+
+        def on_step(self, env_steps, metrics):
+            self.calls.append(env_steps)
+
+        def on_end(self, agent):
+            self.calls.append(agent.env_steps)
+
+    class Sink:
+        def __init__(self):
+            self.rows, self.closed = [], False
+
+        def write(self, step, metrics, timing):
+            self.rows.append((step, metrics["switch/count"], timing["time/env_steps_per_s"] > 0))
+
+        def close(self):
+            self.closed = True
+
+    sink = Sink()
+    options = SMALL | {"growth_iterations": 100}
+    with LPO("lpo/SparseHopper-v0", **options, threads=1, loggers=[sink]) as agent:
+        agent.learn(320, Watcher())
+    assert Watcher.calls == ["start", 160, 320, 320]
+    assert sink.rows == [(160, 1, True), (320, 2, True)] and sink.closed
+    assert agent.predict(np.zeros(11))[0].shape == (3,)  # a closed agent still acts
+
+
+def test_evaluate_counts_fresh_episodes(countdown):
+    agent = PPO(countdown, **SMALL).learn(160)
+    scores = agent.evaluate(episodes=5)
+    assert scores == {"return": 6.0, "length": 3.0, "episodes": 5}  # 1 + 2 + 3, no definition
+    before = agent.env_steps
+    assert agent.learn(160).env_steps == before + 160
+
+
+def test_evaluate_knows_success_where_the_task_defines_it(countdown):
+    class Told(countdown):
+        def step(self, action):
+            obs, reward, terminated, truncated, _ = super().step(action)
+            return obs, reward, terminated, truncated, {"is_success": terminated}
+
+    assert PPO(Told, **SMALL).learn(160).evaluate(4)["success"] == 1.0
+    sea = PPO("lpo/DeepSea-v0", **SMALL, env_kwargs={"size": 4}).learn(160)
+    scores = sea.evaluate(8)
+    assert {"success", "normalized_return"} <= scores.keys()
+    assert scores["success"] <= scores["normalized_return"] + 1e-9
+
+
+def test_evaluate_will_not_disturb_the_environment_it_learns_on(countdown):
+    options = SMALL | {"num_envs": 1}
+    agent = PPO(countdown(), **options)
+    with pytest.raises(LPOError, match="pass eval_env="):
+        agent.evaluate()
+    agent = PPO(countdown(), eval_env=countdown(), **options).learn(160)
+    assert agent.evaluate(3)["return"] == 6.0
+
+
+def test_steps_still_works_with_a_warning():
+    agent = PPO("lpo/SparseHopper-v0", **SMALL, threads=1)
+    with pytest.warns(DeprecationWarning, match="total_timesteps"):
+        agent.learn(steps=160)
+    assert agent.env_steps == 160
+    with pytest.raises(LPOError, match="pass total_timesteps alone"):
+        agent.learn(160, steps=160)
+
+
 def test_environment_objects(countdown, tmp_path):
     agent = PPO(countdown(), **(SMALL | {"num_envs": 1})).learn(320)
     agent.save(tmp_path / "agent")
@@ -61,11 +182,12 @@ def test_environment_objects(countdown, tmp_path):
         PPO.load(tmp_path / "agent")
     loaded = PPO.load(tmp_path / "agent", env=countdown())
     assert loaded.env_steps == 320
+    assert Policy.load(tmp_path / "agent").predict(np.zeros(1))[0].shape == (1,)
     factory = PPO(countdown, **SMALL).learn(320)
     assert factory.run.trainer.env.num_envs == 4
 
 
-def test_dict_observations_and_discrete_actions_with_a_start():
+def test_dict_observations_and_discrete_actions_with_a_start(tmp_path):
     class Two(gymnasium.Env):
         observation_space = gymnasium.spaces.Dict(
             a=gymnasium.spaces.Box(-1, 1, (2,)), b=gymnasium.spaces.Discrete(3)
@@ -81,21 +203,31 @@ def test_dict_observations_and_discrete_actions_with_a_start():
             return self.reset()[0], 0.0, True, False, {}
 
     agent = PPO(Two, **SMALL).learn(160)
+    agent.save(tmp_path / "two")
     one = {"a": np.zeros(2, np.float32), "b": 1}
-    assert agent.predict(one)[0] in (5, 6)
     many = {"a": np.zeros((3, 2), np.float32), "b": np.array([0, 1, 2])}
-    assert agent.predict(many)[0].shape == (3,)
+    for player in (agent, Policy.load(tmp_path / "two")):
+        assert player.predict(one)[0] in (5, 6)
+        assert player.predict(many)[0].shape == (3,)
+
+
+@pytest.mark.parametrize("steps", [0, -1, 2.5, "many", None, True])
+def test_learn_takes_a_whole_number(agent, steps):
+    with pytest.raises(LPOError, match=r"total_timesteps is .* 1 or more"):
+        agent.learn(steps)
 
 
 def test_wrong_use_is_answered_with_a_remedy(agent):
     with pytest.raises(LPOError, match="does not fit"):
         agent.predict(np.zeros(7))
-    with pytest.raises(LPOError, match="1 or more"):
-        agent.learn(0)
-    with pytest.raises(LPOError, match="did you mean 'gamma_int'"):
-        LPO("lpo/SparseHopper-v0", gama_int=0.9)
+    with pytest.raises(LPOError, match="on_start, on_step or on_end"):
+        agent.learn(10, callback="often")
     with pytest.raises(LPOError, match="num_envs"):
         LPO(gymnasium.make("CartPole-v1"), **SMALL).learn(160)
+    with pytest.raises(LPOError, match="pass one of them"):
+        Agent(config=agent.config, beta=2.0)
+    with pytest.raises(LPOError, match="choose best or last"):
+        Policy.load("nowhere", which="first")
 
 
 def test_a_vector_environment_goes_on_with_new_episodes_after_load(countdown, tmp_path):

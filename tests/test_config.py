@@ -1,114 +1,223 @@
-"""Configurations: round trips, and refusals that say what to do."""
+"""Configurations: made of parts, round trips, old files, and options that mean nothing."""
 
 import dataclasses
+import json
+from pathlib import Path
+from typing import Any, get_args
 
+import hypothesis.strategies as st
 import pytest
+from hypothesis import given, settings
 
 from lpo import algorithms, config
-from lpo.config import Config
+from lpo.bonus import RND, BonusPart, Elliptic, NoBonus, WidthNetwork
+from lpo.config import Config, configure, flat, leaves, with_options
+from lpo.envs.task import TaskOptions
 from lpo.errors import LPOError
-from lpo.math import distributions
-
-
-def test_json_round_trip():
-    c = Config(hidden=(3, 4), threshold="hard", growth_iterations=5, seed=7)
-    assert config.from_json(config.to_json(c), "here") == c
+from lpo.math.features import Fourier, Product
+from lpo.math.ppo import PPOOptions
+from lpo.options import Option, bare, choices, fields_of
+from lpo.start import Cover, Reset
+from lpo.switch import Every, Growth, Sensitivity
 
 
 def test_the_papers_table():
     """App. G, and the batch size that goes with each body."""
-    c = config.preset("paper", "lpo/SparseHopper-v0")
-    table = (c.rollout, c.gae_lambda, c.gamma_int, c.gamma_ext, c.alpha, c.beta, c.epochs)
-    assert table == (2048, 0.95, 0.999, 0.99, 2, 1, 10)
-    assert c.learning_rate == 1e-4
+    c = configure("lpo", env="lpo/SparseHopper-v0")
+    assert isinstance(c.bonus, RND) and isinstance(c.switch, Growth)
+    assert (c.switch.rollout, c.ppo.gae_lambda, c.ppo.epochs) == (2048, 0.95, 10)
+    assert (c.bonus.gamma_int, c.ppo.gamma_ext) == (0.999, 0.99)
+    assert (c.bonus.alpha, c.bonus.beta, c.ppo.learning_rate) == (2, 1, 1e-4)
     for env, size in (("Hopper", 32), ("Walker2d", 16), ("HalfCheetah", 16)):
-        assert config.preset("paper", f"lpo/Sparse{env}-v0").batch_size == size
+        assert configure(env=f"lpo/Sparse{env}-v0").ppo.batch_size == size
 
 
-@pytest.mark.parametrize(
-    ("overrides", "words"),
-    [
-        ({"steps": 0}, "--steps"),
-        ({"gamma_ext": 1.5}, "between 0 and 1"),
-        ({"learning_rate": float("nan")}, "finite"),
-        ({"num_envs": 5000}, "lower --num-envs"),
-        ({"batch_size": 4096}, "lower --batch-size"),
-        ({"batch_size": 1}, "2 or more"),
-        ({"hidden": ()}, "layer sizes"),
-        ({"growth_iterations": 0}, "1 or more"),
-        ({"seed": 2**32}, "below"),
-        ({"switch_tau": 0.0}, "--switch-tau"),
-        ({"switch_memory": -1}, "0 or more"),
-        ({"switch_largest": 1000}, "raise --switch-largest"),
-        ({"num_features": 33}, "even"),
-        ({"features": "network", "feature_bandwidth": 2.0}, "--features fourier"),
-        ({"features": "product", "num_features": 512}, "--num-features has no effect"),
-        ({"bonus_shape": "lpo", "gamma_ext": 1.0}, "--bonus-shape raw"),
-        ({"first_uniform": 1.5}, "between 0 and 1"),
-        ({"cover_size": 0}, "greater than 0"),
-        ({"rollin_horizon": 0}, "1 or more"),
-        ({"env_kwargs": "{"}, "not JSON"),
-        ({"env_kwargs": "[1]"}, "JSON object"),
-    ],
-)
-def test_impossible_values_are_refused(overrides, words):
-    with pytest.raises(LPOError, match=words):
-        config.validate(dataclasses.replace(Config(), **overrides))
-
-
-@pytest.mark.parametrize(
-    ("algo", "overrides"),
-    [
-        ("ppo", {"beta": 2.0}),
-        ("ppo", {"predictor_passes": 3}),
-        ("eniac", {"growth_iterations": 7}),
-        ("lpo", {"switch_tau": 0.5}),
-        ("lpo", {"num_features": 64}),
-        ("lpo", {"bonus_shape": "indicator"}),
-        ("lpo-s", {"growth_iterations": 7}),
-        ("lpo-s", {"rollin_share": 1.0}),
-        ("lpo-s", {"bonus": "none", "beta": 2.0}),
-        ("pcpg", {"predictor_passes": 2}),
-        ("pcpg", {"start": "reset", "cover_size": 4}),
-        ("eniac-original", {"predictor_features": 32}),
-        ("eniac-original", {"bonus_epsilon": 2.0}),
-    ],
-)
-def test_an_option_that_would_do_nothing_is_refused(algo, overrides):
-    with pytest.raises(LPOError, match="has no effect"):
-        algorithms.refuse_idle_options(Config(algo=algo, **overrides))
+def test_the_table_of_algorithms():
+    parts = {
+        name: (type(row.bonus), type(row.switch), type(row.start))
+        for name, row in algorithms.ALGORITHMS.items()
+    }
+    assert parts == {
+        "lpo": (RND, Growth, Reset),
+        "lpo-s": (RND, Sensitivity, Reset),
+        "eniac": (RND, Every, Reset),
+        "rnd": (RND, Every, Reset),
+        "pcpg": (Elliptic, Every, Cover),
+        "eniac-original": (WidthNetwork, Every, Cover),
+        "ppo": (NoBonus, Every, Reset),
+    }
+    assert configure("rnd").bonus == RND(inputs="next")
 
 
 def test_any_part_can_be_put_into_any_row():
-    """The ablations: roll-in on and off, inputs, bonus and switch, each with its own options."""
-    c = Config(algo="lpo", start="cover", cover_size=4, bonus_inputs="next")
-    algorithms.refuse_idle_options(c)
-    row = algorithms.get(c)
-    assert (row.bonus, row.switch, row.start, row.inputs) == ("rnd", "growth", "cover", "next")
-    c = Config(algo="pcpg", start="reset", switch="sensitivity", switch_tau=0.5)
-    algorithms.refuse_idle_options(c)
-    row = algorithms.get(c)
-    assert (row.bonus, row.switch, row.start) == ("elliptic", "sensitivity", "reset")
-    c = Config(algo="eniac", bonus="width", bonus_shape="indicator")
-    algorithms.refuse_idle_options(c)
-    row = algorithms.get(c)
-    assert (row.bonus, row.switch, row.start) == ("width", "every", "reset")
+    """A part given by name keeps the options that both kinds have."""
+    c = configure("lpo", rollout=512, start="cover", cover_size=4, bonus_inputs="next")
+    assert c.start == Cover(size=4) and c.bonus == RND(inputs="next")
+    c = configure("lpo", rollout=512, switch="every")
+    assert c.switch == Every(rollout=512)
+    c = configure("rnd", bonus="elliptic", features="product")
+    assert c.bonus == Elliptic(inputs="next", features=Product())
+    c = configure("pcpg", start="reset", switch="sensitivity", switch_tau=0.5, num_features=64)
+    assert c.switch == Sensitivity(tau=0.5, features=Fourier(number=64))
+    assert c.bonus == Elliptic(shape="indicator", features=Fourier(number=64))
+    assert configure("pcpg", bonus="width").bonus == WidthNetwork(shape="indicator")
+    c = configure("lpo", bonus=Elliptic(epsilon=2.0), ppo=PPOOptions(clip=0.1))
+    assert c.bonus == Elliptic(epsilon=2.0) and c.ppo.clip == 0.1
 
 
-def test_features_that_move_are_refused_for_a_lifelong_bonus():
-    dist = distributions.make(distributions.ActionSpec(nvec=(2,)))
-    with pytest.raises(LPOError, match="choose fourier, network or product"):
-        algorithms.make(Config(algo="pcpg", features="critic"), algorithms.Problem(3, dist))
+@pytest.mark.parametrize("name", algorithms.ALGORITHMS)
+def test_json_round_trip_of_every_row(name):
+    c = configure(name, hidden=[3, 4], env_kwargs={"size": 5, "deep": [1, {"a": None}]}, seed=7)
+    assert config.from_json(config.to_json(c), "here") == c
 
 
-def test_misspelt_names_are_answered_with_the_nearest():
-    with pytest.raises(LPOError, match="did you mean 'lpo'"):
-        algorithms.get(Config(algo="lp0"))
-    with pytest.raises(LPOError, match="did you mean 'batch_size'"):
-        config.with_overrides(Config(), {"batchsize": 3})
+def values_for(option: Option) -> st.SearchStrategy[Any]:
+    """Values that an option accepts, drawn from its type and range."""
+    plain = bare(choices(option.hint)[0])
+    for member in choices(option.hint):
+        if bare(member) is type(None):
+            return st.none() | _plain(plain)
+    if plain in (int, float, bool) or get_args(plain):
+        return _plain(plain, option)
+    return st.just(option.default)
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"steps": "many"}', '{"nonsense": 1}'])
+def _plain(plain: Any, option: Option | None = None) -> st.SearchStrategy[Any]:
+    if plain is bool:
+        return st.booleans()
+    if plain is int:
+        return st.integers(2, 2000).map(lambda n: 2 * n)
+    if plain is float:
+        unit = option is not None and "between 0 and 1" in config.in_words(option.hint)
+        return st.floats(0.001, 0.999 if unit else 50.0)
+    if plain in (str, dict):
+        return st.just("half" if plain is str else {"a": 1})
+    if get_args(plain) and isinstance(get_args(plain)[0], str):
+        return st.sampled_from(get_args(plain))
+    return st.lists(st.integers(1, 9), min_size=1, max_size=3).map(tuple)
+
+
+@st.composite
+def configurations(draw) -> Config:
+    c = configure(draw(st.sampled_from(list(algorithms.ALGORITHMS))))
+    for name, kinds in (("bonus", BonusPart.kinds), ("switch", type(c.switch).kinds)):
+        if draw(st.booleans()):
+            c = config.with_part(c, name, draw(st.sampled_from(list(kinds.ours))))
+    skip = ("algo", "env", "num_envs", "batch_size", "rollout", "switch_largest", "env_kwargs")
+    names = [leaf for leaf in leaves(c) if leaf.short not in skip]
+    chosen = draw(st.lists(st.sampled_from(names), max_size=8, unique_by=lambda leaf: leaf.short))
+    return with_options(c, {leaf.short: draw(values_for(leaf.option)) for leaf in chosen})
+
+
+@given(configurations())
+@settings(max_examples=150, deadline=None)
+def test_any_configuration_comes_back_from_json(c):
+    text = config.to_json(c)
+    assert config.from_json(text, "here") == c
+    assert flat(config.from_json(text, "here")) == flat(c)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=5,
+)
+
+
+@given(st.data(), JSON)
+@settings(max_examples=200, deadline=None)
+def test_a_file_with_anything_in_it_is_read_or_refused(data, junk):
+    """Any place of a sound file may hold anything: the answer is an LPOError or a sound object."""
+    values = config.to_dict(configure(data.draw(st.sampled_from(list(algorithms.ALGORITHMS)))))
+    table, key = values, data.draw(st.sampled_from(list(values)))
+    while isinstance(table[key], dict) and table[key] and data.draw(st.booleans()):
+        table = table[key]
+        key = data.draw(st.sampled_from(list(table)))
+    table[key] = junk
+    try:
+        c = config.from_json(json.dumps(values), "junk.json")
+    except LPOError as error:
+        assert "junk.json" in str(error)
+        assert "\n" not in str(error).replace(repr(junk), "")
+    else:
+        assert config.from_json(config.to_json(c), "again") == c
+
+
+OLD = Path(__file__).parent / "data" / "run-0.1" / "config.json"
+
+
+def test_a_flat_file_of_the_first_version_is_read():
+    c = config.read(OLD)
+    assert c.task == TaskOptions(num_envs=4, threshold=0.5, threads=1)
+    assert isinstance(c.bonus, RND) and (c.bonus.beta, c.bonus.hidden) == (3.0, (8,))
+    assert c.switch == Growth(rollout=160, iterations=6)
+    assert (c.steps, c.ppo.epochs, c.evaluation.every) == (1200, 2, 400)
+
+
+def test_a_flat_file_with_idle_options_is_read():
+    """Files of 0.1 hold every option of every part."""
+    values = json.loads(OLD.read_text()) | {"algo": "ppo", "beta": 3.0}
+    assert config.from_dict(values, "here").bonus == NoBonus()
+    values |= {"algo": "pcpg", "bonus": "rnd", "start": "reset", "bonus_shape": "lpo"}
+    c = config.from_dict(values, "here")
+    assert isinstance(c.bonus, RND) and c.start == Reset()
+    values |= {"bonus": None, "bonus_inputs": "next", "features": "network"}
+    c = config.from_dict(values, "here")
+    assert isinstance(c.bonus, Elliptic)
+    assert (c.bonus.shape, c.bonus.inputs, c.bonus.features.kind) == ("lpo", "next", "network")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "3",
+        "[" * 100_000,
+        '{"steps": "many"}',
+        '{"nonsense": 1}',
+        '{"format": 3}',
+        '{"format": []}',
+        '{"format": 2, "bonus": {"kind": "os.system"}}',
+        '{"format": 2, "bonus": "rnd"}',
+        '{"format": 2, "ppo": {"clip": 0}}',
+        '{"format": 2, "ppo": []}',
+    ],
+)
 def test_a_bad_file_is_refused(text):
-    with pytest.raises(LPOError):
+    with pytest.raises(LPOError, match=r"file.json.*[.?]$"):
         config.from_json(text, "file.json")
+
+
+def test_another_row_keeps_what_was_set():
+    c = config.as_row(configure("lpo", beta=3.0, batch_size=64, growth_iterations=9), "pcpg")
+    assert (c.algo, c.bonus.kind, c.ppo.batch_size) == ("pcpg", "elliptic", 64)
+    assert isinstance(c.bonus, Elliptic) and (c.bonus.beta, c.bonus.shape) == (3.0, "indicator")
+
+
+def test_an_option_of_a_foreign_part_with_a_taken_name_gets_the_name_of_its_place():
+    from typing import ClassVar
+
+    from lpo.bonus import BonusOptions
+    from lpo.options import Positive, options
+
+    @options
+    class Foreign(BonusOptions):
+        kind: ClassVar[str] = "foreign"
+        learning_rate: Positive = 3.0
+
+    c = dataclasses.replace(configure("eniac"), bonus=Foreign())
+    shorts = {leaf.short: leaf.value for leaf in leaves(c)}
+    assert shorts["learning_rate"] == 1e-4 and shorts["bonus_learning_rate"] == 3.0
+    c = with_options(c, {"bonus_learning_rate": 5.0})
+    assert c.bonus == Foreign(learning_rate=5.0) and c.ppo.learning_rate == 1e-4
+
+
+def test_every_option_has_a_help_text_and_a_name_of_its_own():
+    parts = [BonusPart.kinds, type(configure().switch).kinds, type(configure().start).kinds]
+    for kinds in parts:
+        for cls in kinds.ours.values():
+            assert all(option.help for option in fields_of(cls).values()), cls
+    for name in algorithms.ALGORITHMS:
+        shorts = [leaf.short for leaf in leaves(configure(name))]
+        assert len(shorts) == len(set(shorts))

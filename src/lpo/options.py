@@ -320,9 +320,9 @@ def put_in(old: Part, new: str | Part) -> Part:
     cls = old.kinds.get(new)
     if isinstance(old, cls) and old.kind == new:
         return old
-    shared = fields_of(cls).keys() & fields_of(type(old)).keys()
-    kept = {name: getattr(old, name) for name in shared}
-    return cls(**{name: value for name, value in kept.items() if not isinstance(value, Part)})
+    mine, theirs = fields_of(cls), fields_of(type(old))
+    shared = [name for name in mine if name in theirs and mine[name].short == theirs[name].short]
+    return cls(**{name: getattr(old, name) for name in shared})
 
 
 def with_tracers(part: T, values: Mapping[str, Any]) -> T:

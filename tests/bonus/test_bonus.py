@@ -6,23 +6,25 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from lpo.algorithms import Problem
 from lpo.bonus import Bonus, none, rnd
 from lpo.bonus.scale import discounted_sums
-from lpo.config import Config
+from lpo.config import configure
+from lpo.engine.learner import assemble, init_state, prepare
 from lpo.engine.rollout import empty_rollout
-from lpo.engine.train import assemble, init_state, prepare
 from lpo.math import distributions, ppo
+from lpo.math.features import reader
+from lpo.problem import Problem
 
 DIST = distributions.for_space(spaces.Box(-1.0, 1.0, (2,), np.float32))
 
 
+def problem(c) -> Problem:
+    n, gamma = c.task.num_envs, c.ppo.gamma_ext
+    return Problem(3, DIST, n, None, c.steps, c.switch.rollout, gamma, c.network.hidden, 10.0)
+
+
 def make(inputs="sa", **overrides) -> Bonus:
     options = dict(
-        inputs=inputs,
-        obs_size=3,
-        action_size=2,
-        action_features=DIST.features,
         num_envs=2,
         gamma=0.5,
         learning_rate=1e-2,
@@ -31,7 +33,7 @@ def make(inputs="sa", **overrides) -> Bonus:
         hidden=(16,),
         num_features=4,
     )
-    return rnd(**(options | overrides))
+    return rnd(reader(inputs, 3, 2, DIST.features), **(options | overrides))
 
 
 def rollout(steps=40, seed=0, pad=0):
@@ -141,8 +143,9 @@ def test_the_bonus_reaches_the_advantage_by_the_amount_worked_out_by_hand():
 
     Â_ext = (½·8, 8) = (4, 8);  Â_int = (1 + ¼, 1);  Â = 2Â_ext + 3Â_int = (11.75, 19).
     """
-    c = Config(gamma_ext=0.5, gamma_int=0.25, gae_lambda=1.0, alpha=2.0, beta=3.0, num_envs=1)
-    parts = assemble(c, Problem(3, DIST))._replace(bonus=fixed(1.0))
+    values = {"gamma_ext": 0.5, "gamma_int": 0.25, "alpha": 2.0, "beta": 3.0}
+    c = configure(gae_lambda=1.0, num_envs=1, **values)
+    parts = assemble(c, problem(c))._replace(bonus=fixed(1.0))
     state = init_state(parts, 0)
     zero = jax.tree.map(jnp.zeros_like, state.params.critics)
     state = state._replace(params=state.params._replace(critics=zero))
@@ -158,11 +161,11 @@ def test_the_bonus_reaches_the_advantage_by_the_amount_worked_out_by_hand():
 
 def test_the_bonus_reaches_the_gradient():
     """Where no reward was found, the policy moves with the bonus and stands still without it."""
-    c = Config(normalize_advantage=False, num_envs=2)
+    c = configure(normalize_advantage=False, num_envs=2)
     data = rollout()
     gradients = {}
     for b in (0.0, 1.0):
-        parts = assemble(c, Problem(3, DIST))._replace(bonus=fixed(b))
+        parts = assemble(c, problem(c))._replace(bonus=fixed(b))
         state = init_state(parts, 0)
         zero = jax.tree.map(jnp.zeros_like, state.params.critics)
         params = state.params._replace(critics=zero)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from lpo.config import Config
+from lpo.config import configure
 from lpo.math.nets import values
 from lpo.math.normalize import normalize
 from lpo.runs.run import make_trainer
@@ -95,14 +95,14 @@ def train(env, steps, **overrides):
         num_envs=4, rollout=128, batch_size=32, learning_rate=3e-3,
         gamma_ext=0.8, eval_every=0, normalize_obs=False, hidden=(32,),
     )  # fmt: skip
-    trainer = make_trainer(Config(**(options | overrides)), env)
+    trainer = make_trainer(configure(**(options | overrides)), env)
     while trainer.env_steps < steps:
         trainer.iterate(steps)
     return trainer
 
 
 def value_of(trainer, x, stream=0):
-    obs = normalize(trainer.state.moments, jnp.array([x]), trainer.parts.obs_clip)
+    obs = normalize(trainer.state.moments, jnp.array([x]), trainer.parts.network.obs_clip)
     return float(values(trainer.state.params.critics, obs)[stream])
 
 

@@ -40,7 +40,7 @@ class Case:
             self.arrays = {k[len(name) + 1 :]: file[k] for k in file if k.startswith(f"{name}/")}
         self.dist = distributions.for_space(SPACES[name])
         o = self.option
-        self.losses = ppo.Losses(o["clip_range"], o["vf_coef"], o["ent_coef"], True)
+        self.losses = ppo.Coefficients(o["clip_range"], o["vf_coef"], o["ent_coef"], True)
 
     def __getitem__(self, name: str) -> np.ndarray:
         return self.arrays[name]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from lpo.errors import LPOError
+from lpo.math import trees
 from lpo.runs import checkpoint
 
 ARRAYS = {"a": np.arange(6.0).reshape(2, 3), "scalar": np.array(7, np.int32), "b": np.ones(2, bool)}
@@ -80,8 +81,8 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
 
 def test_trees_come_back_and_other_shapes_are_refused():
     tree = {"x": (jnp.ones(3), jnp.int32(4))}
-    named = checkpoint.flatten("t", tree)
-    back = checkpoint.unflatten("t", tree, named)
+    named = trees.flatten("t", tree)
+    back = trees.unflatten("t", tree, named)
     np.testing.assert_array_equal(back["x"][0], np.ones(3))
     with pytest.raises(LPOError, match="does not fit"):
-        checkpoint.unflatten("t", {"x": (jnp.ones(4), jnp.int32(4))}, named)
+        trees.unflatten("t", {"x": (jnp.ones(4), jnp.int32(4))}, named)

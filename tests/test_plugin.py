@@ -1,0 +1,119 @@
+"""A bonus and a switch of another package: installed with pip, they work wherever ours do."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import lpo.cli
+from lpo import Agent, LPOError
+from lpo.engine.rollout import empty_rollout
+from lpo.report.runs import Runs
+from lpo.runs.directory import RunDirectory
+
+SOURCE = Path(__file__).parents[1] / "docs" / "algorithms" / "example"
+FLAGS = """
+    --algo eniac --bonus counts --switch on-reward --count-bits 6 --env lpo/DeepSea-v0 --steps 640
+    --num-envs 4 --rollout 160 --batch-size 16 --epochs 2 --hidden 8 --eval-every 320
+    --checkpoint-every 160 --quiet
+""".split()  # noqa: SIM905 - as it is typed
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The example of the docs as pip installs it, in a folder of its own."""
+    source = tmp_path_factory.mktemp("source") / "lpo-counts"
+    shutil.copytree(SOURCE, source)
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*command, "--target", folder, source], check=True, timeout=120)
+    return folder
+
+
+@pytest.fixture
+def installed(site, monkeypatch):
+    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.setenv("PYTHONPATH", str(site))  # for the workers of a sweep
+    yield
+    from lpo.bonus import BonusPart
+    from lpo.switch import SwitchPart
+
+    BonusPart.kinds.ours.pop("counts", None)
+    SwitchPart.kinds.ours.pop("on-reward", None)
+
+
+def test_it_is_one_short_file():
+    files = [path for path in SOURCE.iterdir() if path.suffix == ".py"]
+    assert len(files) == 1 and len(files[0].read_text().splitlines()) <= 80
+
+
+def test_the_fifth_visit_is_worth_one_over_the_root_of_five(installed):
+    import lpo_counts  # pyright: ignore[reportMissingImports]
+
+    bonus = lpo_counts.counts(3, bits=10)
+    data = jax.tree.map(jnp.asarray, empty_rollout(4, 1, 3, 1))
+    data = data._replace(next_obs=data.next_obs + 1.0, valid=jnp.ones((4, 1), bool))
+    state = bonus.init(jax.random.key(0))
+    np.testing.assert_allclose(bonus.score(state, data)[0], 1.0)
+    state, metrics = bonus.update(state, data, None)
+    assert int(metrics["bonus/cells"]) == 1
+    np.testing.assert_allclose(bonus.score(state, data)[0], 5**-0.5, rtol=1e-6)
+
+
+def test_it_trains_resumes_and_loads_by_the_command(installed, tmp_path, capsys):
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    lpo.cli.main(["train", *FLAGS, "--out", str(whole)])
+    saved = json.loads((whole / "config.json").read_text())
+    assert saved["bonus"]["kind"] == "counts" and saved["bonus"]["bits"] == 6
+    shutil.copytree(whole, cut)
+    for file in (cut / "checkpoints").glob("000000000640.*"):
+        file.unlink()
+    lpo.cli.main(["resume", str(cut), "--quiet"])
+    rows = (cut / "metrics.jsonl").read_bytes()
+    assert rows == (whole / "metrics.jsonl").read_bytes() and b"bonus/cells" in rows
+    assert Agent.load(whole).config.bonus.kind == "counts"
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        lpo.cli.main(["train", "--bonus", "counts", "--help"])
+    assert ended.value.code == 0 and "--count-bits" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        lpo.cli.main(["train", *FLAGS, "--count-bits", "0", "--out", str(tmp_path / "no")])
+    assert "--count-bits is 0, but must be" in capsys.readouterr().err
+
+
+def test_it_works_in_a_sweep_and_in_a_report(installed, tmp_path):
+    grid = tmp_path / "grid.toml"
+    grid.write_text(
+        'name = "counts"\nalgos = ["eniac"]\nenvs = ["lpo/DeepSea-v0"]\nseeds = 2\nsteps = 320\n'
+        "[overrides]\nnum_envs = 4\nrollout = 160\nbatch_size = 16\nepochs = 1\nhidden = [8]\n"
+        'eval_every = 160\n[variants.counts]\nbonus = "counts"\ncount_bits = 5\n'
+        "[variants.plain]\n"
+    )
+    root = tmp_path / "runs"
+    with pytest.raises(SystemExit) as ended:
+        lpo.cli.main(["sweep", str(grid), "--out", str(root)])
+    assert ended.value.code == 0
+    runs = Runs([root])
+    assert {run.label: run.options.get("count_bits") for run in runs.runs} == {
+        "counts": 5,
+        "plain": None,
+    }
+    lpo.cli.main(["report", str(root), "--no-clips", "--out", str(tmp_path / "report")])
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert "count_bits" in page and "counts" in page
+
+
+def test_without_the_package_a_run_says_what_is_missing(site, tmp_path):
+    out = tmp_path / "run"
+    environment = {**os.environ, "PYTHONPATH": str(site)}
+    command = [sys.executable, "-m", "lpo.cli", "train", *FLAGS, "--out", str(out)]
+    subprocess.run(command, check=True, env=environment, capture_output=True, timeout=120)
+    with pytest.raises(LPOError, match=r"No bonus is called 'counts'; .*[.?]$"):
+        RunDirectory.open(out).config()
