@@ -76,5 +76,5 @@ def tiny():
 
 @pytest.fixture
 def faulty(monkeypatch):
-    """Lets `--env faulty:Raises-v0` find tests/faulty.py."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    """Lets `--env faulty:Raises-v0` find tests/outside/faulty.py."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parent / "outside"))

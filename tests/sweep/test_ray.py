@@ -7,10 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_sweep import long_grid, lpo, wait_for, workers_of
 
+from lpo.runs.directory import RunDirectory
 from lpo.sweep.grid import read_grid
-from lpo.sweep.plan import latest, log_file, standing
+from lpo.sweep.plan import log_file, standing
+from tests.sweep.test_sweep import long_grid, lpo, wait_for, workers_of
 
 
 def test_a_missing_ray_says_what_to_install(tmp_path, capsys, monkeypatch):
@@ -99,7 +100,7 @@ def test_a_stopped_sweep_leaves_checkpoints_and_a_failed_run_is_named(tmp_path, 
     wait_for(lambda: not workers_of(root), 30)
     names = [item.name for item in read_grid(grid).items]
     states = [standing(root, item) for item in read_grid(grid).items]
-    rows = [latest(root, name) for name in names]
+    rows = [RunDirectory(root / name).latest_metrics() for name in names]
     assert any(s.state == "started" for s in states), states
     assert all(s.env_steps == r["env_steps"] for s, r in zip(states, rows, strict=True) if r)
     for name, s in zip(names, states, strict=True):

@@ -12,11 +12,13 @@ import pytest
 from gymnasium import make as make_env
 
 from lpo import cli
+from lpo.config import flat
 from lpo.errors import LPOError
-from lpo.runs import log, run
+from lpo.runs import run
+from lpo.runs.directory import RunDirectory
 from lpo.sweep.board import Board, clock
 from lpo.sweep.grid import Grid, Item, expand, read_grid
-from lpo.sweep.plan import clear, held, last_words, latest, standing, write_plan
+from lpo.sweep.plan import clear, held, last_words, standing, write_plan
 
 CACHE = ("JAX_COMPILATION_CACHE_DIR", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS")
 GRID = """
@@ -63,16 +65,16 @@ def test_a_grid_is_a_product_with_seeds_outermost():
     assert grid.items[0].name == "ppo-SparseHopper-v0-half-s0"
     assert grid.items[3].name == "lpo-SparseHopper-v0-1.5-s0"
     assert [item.config.seed for item in grid.items] == [0] * 8 + [1] * 8
-    assert {item.config.threshold for item in grid.items} == {"half", "1.5"}
-    assert {item.config.epochs for item in grid.items} == {3}
-    sizes = {item.config.env: item.config.batch_size for item in grid.items}
+    assert {item.config.task.threshold for item in grid.items} == {"half", 1.5}
+    assert {item.config.ppo.epochs for item in grid.items} == {3}
+    sizes = {item.config.task.env: item.config.ppo.batch_size for item in grid.items}
     assert list(sizes.values()) == [32, 16]  # the paper's table, by environment
 
 
 def test_variants_are_crossed_or_stand_alone():
     variants = {"paper": {}, "flat": {"algo": "eniac"}, "wide": {"rollout": 4096}}
     grid = expand(values(algos=["lpo"], seeds=[7], variants=variants))
-    assert [(i.label, i.config.algo, i.config.rollout) for i in grid.items] == [
+    assert [(i.label, i.config.algo, i.config.switch.rollout) for i in grid.items] == [
         ("paper", "lpo", 2048), ("flat", "eniac", 2048), ("wide", "lpo", 4096),
     ]  # fmt: skip
     crossed = expand(values(seeds=1, variants={"a": {}, "b": {"epochs": 2}}))
@@ -81,14 +83,15 @@ def test_variants_are_crossed_or_stand_alone():
 
 def test_an_override_reaches_the_rows_that_read_it():
     grid = expand(values(seeds=1, overrides={"beta": 2.0, "hidden": [32, 32]}))
-    assert {(i.config.algo, i.config.beta) for i in grid.items} == {("ppo", 1.0), ("lpo", 2.0)}
-    assert {i.config.hidden for i in grid.items} == {(32, 32)}
+    betas = {i.config.algo: flat(i.config).get("beta") for i in grid.items}
+    assert betas == {"ppo": None, "lpo": 2.0}
+    assert {i.config.network.hidden for i in grid.items} == {(32, 32)}
 
 
 def test_only_native_tasks_are_given_a_thread_count():
-    assert {i.config.threads for i in expand(values()).items} == {1}
+    assert {i.config.task.threads for i in expand(values()).items} == {1}
     other = expand(values(envs=["MountainCarContinuous-v0"]))
-    assert {i.config.threads for i in other.items} == {None}
+    assert {i.config.task.threads for i in other.items} == {None}
 
 
 @pytest.mark.parametrize(
@@ -102,11 +105,11 @@ def test_only_native_tasks_are_given_a_thread_count():
         ({"seeds": [0, 0]}, "twice"),
         ({"seeds": "five"}, "seeds is 'five'"),
         ({"steps": 0}, "add `steps"),
-        ({"step": 5}, "choose among"),
+        ({"step": 5}, "did you mean 'steps'"),
         ({"thresholds": ["harder"]}, "choose one of half"),
-        ({"thresholds": ["half"], "envs": ["MountainCarContinuous-v0"]}, "grid of its own"),
+        ({"thresholds": ["half"], "envs": ["MountainCarContinuous-v0"]}, "has no threshold; leave"),
         ({"overrides": {"epoch": 2}}, "did you mean 'epochs'"),
-        ({"overrides": {"epochs": "two"}}, "must be an int"),
+        ({"overrides": {"epochs": "two"}}, "must be a whole number"),
         ({"overrides": {"bonus_inputs": "a"}}, "one of sa, next, s"),
         ({"overrides": {"beta": 2.0}, "algos": ["ppo"]}, "no run of the grid reads"),
         ({"variants": {"a": {"algo": "ppo", "beta": 2.0}}, "algos": None}, "no effect on ppo"),
@@ -146,38 +149,38 @@ def test_where_a_run_stands_is_read_from_its_directory(planned, tiny):
     assert standing(root, item) == ("new", 0)
     with run.start(item.config, root / "a") as begun:
         assert standing(root, item) == ("new", 0)  # no checkpoint yet
-        begun.advance(lambda step, metrics: False)
+        begun.advance(1200, lambda step, metrics: False)
     assert standing(root, item) == ("started", begun.env_steps)
-    resumed, _ = run.resume(root / "a")
-    with resumed:
-        resumed.advance()
+    found = run.resume(root / "a")
+    with found.run as resumed:
+        resumed.advance(found.until)
     assert standing(root, item).state == "done"
-    assert latest(root, "a")["env_steps"] == resumed.env_steps
+    assert RunDirectory(root / "a").latest_metrics()["env_steps"] == resumed.env_steps
     with pytest.raises(LPOError, match=r"made with epochs 2, and the grid says 3"):
         standing(root, Item("a", "lpo", tiny(epochs=3)))
 
 
 def test_a_run_without_a_checkpoint_is_cleared_but_nothing_else(planned):
     root, item = planned
-    run.start(item.config, root / "a").__exit__()
-    clear(root / "a")
+    run.start(item.config, root / "a").close()
+    clear(RunDirectory(root / "a"))
     assert not (root / "a").exists()
     (root / "a").mkdir()
     (root / "a" / "thesis.tex").write_text("all my work")
     with pytest.raises(LPOError, match=r"thesis\.tex"):
-        clear(root / "a")
+        clear(RunDirectory(root / "a"))
 
 
 def test_a_run_has_one_writer(planned):
     root, item = planned
     with run.start(item.config, root / "a") as begun:
-        begun.advance(lambda step, metrics: False)
+        begun.advance(1200, lambda step, metrics: False)
         written = (root / "a" / "metrics.jsonl").read_bytes()
-        for second in (run.resume, clear):
+        for second in (run.resume, lambda path: clear(RunDirectory(path))):
             with pytest.raises(LPOError, match="being written by another process"):
                 second(root / "a")
         assert (root / "a" / "metrics.jsonl").read_bytes() == written != b""
-    run.resume(root / "a")[0].__exit__()  # it has ended, so it may go on
+    run.resume(root / "a").run.close()  # it has ended, so it may go on
 
 
 def test_a_sweep_has_one_owner_and_a_directory_of_its_own(tmp_path):
@@ -208,8 +211,9 @@ def test_time_left(tmp_path, tiny):
 
 
 def test_a_failed_run_is_reported_and_stops_nothing(tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))
+    outside = str(Path(__file__).parents[1] / "outside")
+    monkeypatch.setenv("PYTHONPATH", outside)
+    monkeypatch.syspath_prepend(outside)
     grid, root = tmp_path / "g.toml", tmp_path / "out"
     text = GRID.replace('thresholds = ["half"]', "").replace('["ppo", "lpo"]', '["ppo"]')
     grid.write_text(text.replace("envs = [", 'envs = ["faulty:Raises-v0", '))
@@ -219,7 +223,7 @@ def test_a_failed_run_is_reported_and_stops_nothing(tmp_path, capsys, monkeypatc
     assert f"FAILED {failed}" in said and f"{failed}.log" in said and "on fire" in said
     assert "on fire" in last_words(root, failed)
     assert f"done   {good}" in said and "1/2 done" in said and "1 failed" in said
-    assert log.read_metrics(root / good)[-1]["env_steps"] == 1200
+    assert RunDirectory(root / good).metrics()[-1]["env_steps"] == 1200
     before = {p: p.stat().st_mtime_ns for p in (root / good).rglob("*")}
     assert lpo("sweep", grid, "--out", root, "--plan") == 0
     said = capsys.readouterr().out
@@ -311,7 +315,7 @@ def test_a_stopped_sweep_checkpoints_its_runs(tmp_path):
     states = [standing(root, item) for item in read_grid(grid).items]
     reached = [s.env_steps for s in states if s.state == "started"]
     assert reached
-    rows = [latest(root, i.name) for i in read_grid(grid).items]
+    rows = [RunDirectory(root / i.name).latest_metrics() for i in read_grid(grid).items]
     assert all(s.env_steps == r["env_steps"] for s, r in zip(states, rows, strict=True) if r)
 
 
@@ -322,7 +326,7 @@ def test_the_grids_of_the_experiments_are_sound(monkeypatch):
     assert {"half", "hard", "steps10k", "steps200k", "parts", "smoke"} <= set(grids)
     figure1 = grids["half"].items
     assert len(figure1) == 60 and {i.config.steps for i in figure1} == {2_000_000}
-    assert {(i.config.env.split("/")[1], i.config.batch_size) for i in figure1} == {
+    assert {(i.config.task.env.split("/")[1], i.config.ppo.batch_size) for i in figure1} == {
         ("SparseHopper-v0", 32), ("SparseWalker2d-v0", 16), ("SparseHalfCheetah-v0", 16),
     }  # fmt: skip
     labels = {item.label for item in grids["steps10k"].items}

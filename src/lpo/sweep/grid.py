@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lpo import config
-from lpo.config import Config, flat, with_options
+from lpo.config import Config, choices_of, flat, with_options, with_part
 from lpo.errors import LPOError, nearest
 
 KEYS = {
@@ -65,13 +65,11 @@ def expand(values: dict[str, Any]) -> Grid:
         for threshold in values.get("thresholds", [None])
         for label, options in columns.items()
     ]
-    for name, value in values.get("overrides", {}).items():
-        value = tuple(value) if isinstance(value, list) else value
-        if all(name not in flat(item.config) for item in items):
-            words = config.unknown_option(items[0].config, name, flat(items[0].config))
+    for name in values.get("overrides", {}):
+        own = [item.config for item in items if name not in columns[item.label]]
+        if all(name not in flat(c) for c in own):
+            words = config.unknown_option(own[0], name, flat(own[0])) if own else "take it out."
             raise LPOError(f"overrides sets {name}, which no run of the grid reads: {words}")
-        if all(flat(item.config)[name] != value for item in items if name in flat(item.config)):
-            raise LPOError(f"overrides sets {name}, which no run of the grid reads; take it out.")
     names = [item.name for item in items]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -143,8 +141,11 @@ def make_item(
     overrides = values.get("overrides", {})
     variant = {name: value for name, value in options.items() if name != "algo"}
     c = config.configure(options["algo"], env=env, preset=values.get("preset", "paper"), **own)
-    both = overrides | variant
-    c = with_options(c, {name: both[name] for name in PARTS if name in both})
+    for name in PARTS:
+        if name in variant:
+            c = with_part(c, name, variant[name])
+        elif name in overrides and name in choices_of(c):
+            c = with_part(c, name, overrides[name])
     reaching = {name: value for name, value in overrides.items() if name in flat(c)}
     c = one_thread(with_options(c, reaching | variant))
     c.task.check()
