@@ -83,7 +83,7 @@ class PlotOptions:
     """Draw learning curves of runs as a PNG; runs that differ in the seed only share a band."""
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
-    """Run directories."""
+    """Run directories, directories of sweeps, or packed files."""
     metric: str = "eval/return"
     """Metric to draw (see `metrics.jsonl`)."""
     out: Path | None = None
@@ -111,11 +111,11 @@ class ReportOptions:
     """Make a page of runs: curves with intervals, comparisons, clips, options and all numbers."""
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
-    """Run directories, or directories of sweeps."""
+    """Run directories, directories of sweeps, or packed files."""
     out: Path | None = None
     """Directory of the report (default: report/ in the sweep, or in the current directory)."""
     title: str | None = None
-    """Title of the page (default: the name of the first directory)."""
+    """Title of the page (default: the name of the first directory or file)."""
     reference: str | None = None
     """Label that the others are compared with (default: lpo where there is one)."""
     clips: bool = True
@@ -124,14 +124,12 @@ class ReportOptions:
 
 @dataclass(frozen=True)
 class PackOptions:
-    """Copy runs without checkpoints, small enough to keep: what `lpo report` reads of them."""
+    """Pack runs into one Parquet file, small enough to keep: what `lpo report` reads of them."""
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
-    """Run directories, or directories of sweeps."""
+    """Run directories, directories of sweeps, or packed files."""
     out: Path
-    """Directory of the copies."""
-    clips: bool = True
-    """Keep a clip of the best policy of each cell (needs EGL or OSMesa)."""
+    """The packed file; its name ends in .parquet."""
 
 
 @dataclass(frozen=True)
@@ -239,12 +237,17 @@ def render(arguments: list[str]) -> None:
     )
 
 
+def home(runs: tuple[Path, ...]) -> Path:
+    """Where results of ``runs`` go by default: into the one directory, or the current one."""
+    return runs[0] if len(runs) == 1 and runs[0].is_dir() else Path(".")
+
+
 def plot(arguments: list[str]) -> None:
     options = parse(PlotOptions, "plot", arguments)
     from lpo.report.curves import plot_runs
 
-    single = options.runs[0] if len(options.runs) == 1 else Path(".")
-    print(plot_runs(options.runs, options.metric, options.out or single / "curve.png"))
+    out = options.out or home(options.runs) / "curve.png"
+    print(plot_runs(options.runs, options.metric, out))
 
 
 def sweep(arguments: list[str]) -> None:
@@ -260,22 +263,22 @@ def report(arguments: list[str]) -> None:
     from lpo.report.runs import Runs
 
     runs = Runs(options.runs)
-    out = options.out or (options.runs[0] if len(options.runs) == 1 else Path(".")) / "report"
+    out = options.out or home(options.runs) / "report"
     clips = Clips({})
     if options.clips:
         from lpo.report.clips import beside_report, make_clips
 
         clips = make_clips(runs, beside_report(out))
-    title = options.title or options.runs[0].resolve().name
+    title = options.title or options.runs[0].resolve().name.removesuffix(".parquet")
     command = shlex.join(["lpo", "report", *arguments])
     print(make_report(runs, out, title, command, options.reference, clips))
 
 
 def pack(arguments: list[str]) -> None:
     options = parse(PackOptions, "pack", arguments)
-    from lpo.runs.pack import pack as pack_runs
+    from lpo.runs.store import pack as pack_runs
 
-    number, note = pack_runs(options.runs, options.out, options.clips)
+    number, note = pack_runs(options.runs, options.out)
     print(f"{options.out}: {number} runs" + (f"\n{note}" if note else ""))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from lpo.report.main import Clips, slug
 from lpo.report.runs import RunData, Runs
 
 SECONDS, FPS, SIDE = 5.0, 15.0, 160
-CLIP = "clip.webp"  # of a packed run, which has no checkpoint to play
 
 
 def best_of(cell: list[RunData]) -> RunData:
@@ -43,11 +41,12 @@ def make_clips(runs: Runs, place: Callable[[str, str, RunData], Path]) -> Clips:
 
 
 def write_clip(run: RunData, path: Path) -> None:
-    """In real time, at a size that a page can hold a dozen of; a packed clip stays as it is."""
+    """In real time, at a size that a page can hold a dozen of."""
+    if run.packed:
+        raise LPOError(
+            f"{run.path} is packed without its policy; report the run directories for clips."
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
-    if (run.path / CLIP).exists():
-        shutil.copyfile(run.path / CLIP, path)
-        return
     which = "best" if (run.path / "checkpoints" / "best.json").exists() else "last"
     # environments say their frames per second; 1000 steps are long enough for all of them
     frames, fps = play(run.path, 1000, 0, True, which, SECONDS, FPS)

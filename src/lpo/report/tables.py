@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import importlib.util
 import re
 from collections.abc import Callable
@@ -129,7 +128,7 @@ def speed(cell: list[RunData]) -> float | None:
 def run_rows(runs: Runs) -> list[Row]:
     return [
         {
-            "run": run.path.name,
+            "run": run.name,
             "task": run.task,
             "label": run.label,
             "seed": run.config.seed,
@@ -163,28 +162,29 @@ def option_rows(runs: Runs) -> tuple[list[Row], list[Row]]:
     """Options that differ between labels, a column each, and those that all runs share."""
     differing: list[Row] = []
     shared: list[Row] = []
-    for field in dataclasses.fields(runs.runs[0].config):
-        if field.name in KEEPING:
+    for name in dict.fromkeys(name for run in runs.runs for name in run.options):
+        if name in KEEPING:
             continue
         by_label = {
-            label: list(dict.fromkeys(shown(r, field.name) for r in runs.runs if r.label == label))
+            label: list(dict.fromkeys(shown(r, name) for r in runs.runs if r.label == label))
             for label in runs.labels
         }
         values = {value for found in by_label.values() for value in found}
         if len(values) == 1:
-            shared.append({"option": field.name, "value": values.pop()})
+            shared.append({"option": name, "value": values.pop()})
         else:
             columns = {label: " / ".join(found) for label, found in by_label.items()}
-            differing.append({"option": field.name, **columns})
+            differing.append({"option": name, **columns})
     algos = {x: next(r.config.algo for r in runs.runs if r.label == x) for x in runs.labels}
     return [{"option": "algo", **algos}, *differing], shared
 
 
 def shown(run: RunData, name: str) -> str:
-    value = getattr(run.config, name)
+    """An option in words; a part that a run does not have has none either."""
+    value = run.options.get(name, "–")
     if value is None:
         return "default"
-    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def task_rows(runs: Runs) -> list[Row]:
@@ -230,8 +230,8 @@ def write_tables(tables: dict[str, list[Row]], folder: Path) -> list[Path]:
             writer.writerows(rows)
         written.append(path)
         if importlib.util.find_spec("pyarrow") is not None:
-            import pyarrow as pa  # pyright: ignore[reportMissingImports]
-            import pyarrow.parquet as parquet  # pyright: ignore[reportMissingImports]
+            import pyarrow as pa
+            import pyarrow.parquet as parquet
 
             parquet.write_table(pa.Table.from_pylist(rows), path.with_suffix(".parquet"))
             written.append(path.with_suffix(".parquet"))
