@@ -1,10 +1,13 @@
 """Compute a report's numbers again with rliable, from the runs' own files, and compare.
 
-    pip install rliable 'pandas<3'
-    python scripts/check_report.py experiments/figure1/results/half [MORE …] [--report DIR]
+    pip install rliable 'pandas<3' pyarrow
+    python scripts/build_results.py
+    python scripts/check_report.py experiments/figure1/results/half.parquet \\
+        --report build/reports/figure1-half
+    python scripts/check_report.py runs/figure1-half      # a sweep and the report inside it
 
-Reads metrics.jsonl, task.json and sweep.json of the runs, and the data of their report (that of the
-first folder, by default). Uses nothing of lpo.
+Reads packed files, or metrics.jsonl, task.json and sweep.json of the runs of a sweep, and the data
+of their report. Uses nothing of lpo.
 Exits with 1 where a number differs by more than 1e-6. Needs as many seeds in every cell.
 """
 
@@ -12,6 +15,7 @@ import argparse
 import csv
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,16 +40,30 @@ def name_of(task: dict) -> str:
     return f"{task['id']} ({options})" if options else task["id"]
 
 
+def read_packed(file: Path) -> Iterator[tuple[str, dict, list[float]]]:
+    """Label, task and evaluations of every run."""
+    import pyarrow.parquet as parquet
+
+    for row in parquet.read_table(file, columns=["label", "task", "eval/return"]).to_pylist():
+        returns = [value for value in row["eval/return"] if value is not None]
+        yield row["label"], json.loads(row["task"]), returns
+
+
+def read_sweep(root: Path) -> Iterator[tuple[str, dict, list[float]]]:
+    """Label, task and evaluations of every run."""
+    for row in json.loads((root / "sweep.json").read_text())["runs"]:
+        lines = (root / row["name"] / "metrics.jsonl").read_text().splitlines()
+        returns = [r["eval/return"] for r in map(json.loads, lines) if "eval/return" in r]
+        yield row["label"], json.loads((root / row["name"] / "task.json").read_text()), returns
+
+
 def read_runs(roots: list[Path]) -> Finals:
     found: dict[tuple[str, str], list[float]] = {}
     scales: dict[str, float] = {}
     for root in roots:
-        for row in json.loads((root / "sweep.json").read_text())["runs"]:
-            lines = (root / row["name"] / "metrics.jsonl").read_text().splitlines()
-            task = json.loads((root / row["name"] / "task.json").read_text())
-            returns = [r["eval/return"] for r in map(json.loads, lines) if "eval/return" in r]
+        for label, task, returns in read_sweep(root) if root.is_dir() else read_packed(root):
             name = name_of(task)
-            found.setdefault((name, row["label"]), []).append(float(np.mean(returns[-LAST:])))
+            found.setdefault((name, label), []).append(float(np.mean(returns[-LAST:])))
             best = task.get("max_return") or max(abs(max(returns)), scales.get(name, 0.0))
             scales[name] = float(best)
     return Finals({key: np.array(values) for key, values in found.items()}, scales)
@@ -92,6 +110,8 @@ def main() -> None:
     parser.add_argument("roots", nargs="+", type=Path)
     parser.add_argument("--report", type=Path)
     options = parser.parse_args()
+    if options.report is None and not options.roots[0].is_dir():
+        parser.error("packed files have no report beside them; pass --report")
     worst = differences(options.roots, (options.report or options.roots[0] / "report") / "data")
     print(", ".join(f"{name}: {value:.1e}" for name, value in worst.items()))
     sys.exit(int(not np.max(list(worst.values())) <= 1e-6))  # nor is nan an agreement

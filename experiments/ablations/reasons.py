@@ -1,4 +1,4 @@
-"""Why does SparseHalfCheetah stall? The tables and the figure of docs/results.md.
+"""Why does SparseHalfCheetah stall? The tables and the figure of the docs.
 
     python experiments/ablations/reasons.py
 
@@ -6,7 +6,7 @@ A table has each row beside `lpo`: final returns of the packed runs, IQM and 95 
 probability that a run of the row beats one of `lpo`; how many of its last policies roll, more than
 two turns of the body in an episode, and their median speed (figure1/posture.py); and the share of
 training states, in the first quarter of a run, of a body that has turned over (median of runs).
-The figure, results/turned.svg, has that share and the final return of every ablation.
+The figure, build/figures/turned.svg, has that share and the final return of every ablation.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def turned(run: RunData) -> float | None:
 
 def name(run: RunData) -> str:
     """lpo, or on a task of cheetah.py: lpo, wrapped."""
-    changed = re.search(r"(?!Sparse)\b(\w+)HalfCheetah", run.config.env)
+    changed = re.search(r"(?!Sparse)\b(\w+)HalfCheetah", run.task)
     return f"{run.label}, {changed[1].lower()}" if changed else run.label
 
 
@@ -66,7 +66,7 @@ def beats(row: np.ndarray, base: np.ndarray) -> str:
 def line(cell: list[RunData], base: np.ndarray, plays: dict[str, tuple[float, float]]) -> str:
     final = np.array([run.final for run in cell])
     early = [share for run in cell if (share := turned(run)) is not None]
-    turns, speeds = np.array([plays[run.path.name] for run in cell]).T
+    turns, speeds = np.array([plays[run.name] for run in cell]).T
     columns = (
         f"`{name(cell[0])}`",
         f"{len(cell)}",
@@ -112,12 +112,16 @@ def pairs() -> str:
 
 
 def cheetahs(source: str) -> list[RunData]:
-    return [run for run in Runs([HERE / "results" / source]).runs if BODY in run.config.env]
+    return [run for run in packed(source).runs if BODY in run.task]
+
+
+def packed(source: str) -> Runs:
+    return Runs([HERE / "results" / f"{source}.parquet"])
 
 
 def figure1() -> str:
     """The same share for the rows of figure 1, whose quarter is twice as long."""
-    cells = Runs([HERE.parent / "figure1" / "results" / "half"]).cells()
+    cells = Runs([HERE.parent / "figure1" / "results" / "half.parquet"]).cells()
     shares = [(task, x, spread(turned, cell)) for task, x, cell in cells if "Cheetah" in task]
     return markdown([{"task": t, "label": x, "turned early": value} for t, x, value in shares])
 
@@ -137,7 +141,7 @@ def early() -> tuple[np.ndarray, np.ndarray]:
 
 def explained() -> tuple[float, float]:
     """Parts of the variance of that share in reasons.toml that lie between rows and seeds."""
-    cells = Runs([HERE / "results/reasons"]).cells()
+    cells = packed("reasons").cells()
     shares = np.array([[turned(run) for run in cell] for _, _, cell in cells], float)
     rows, seeds = shares.mean(1).var(), shares.mean(0).var()
     return rows / shares.var(), seeds / shares.var()
@@ -156,8 +160,10 @@ def words() -> str:
     )
 
 
-def draw() -> None:
-    with panel(HERE / "results", "turned") as ax:
+def draw(folder: Path) -> None:
+    """Write turned.svg and turned.png."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with panel(folder, "turned") as ax:
         ax.scatter(*early(), s=30, alpha=0.7, lw=0)
         ax.set_xlabel("share of the first quarter's states with the body turned over")
         ax.set_ylabel("final return")
@@ -165,6 +171,6 @@ def draw() -> None:
 
 
 if __name__ == "__main__":
-    draw()
+    draw(HERE.parents[1] / "build" / "figures")
     tables = table("parts"), table("reasons", "control", "posture"), table("works", "peer")
     print(*tables, pairs(), words(), figure1(), sep="\n", end="")

@@ -1,4 +1,4 @@
-"""Packed runs as the tables of docs/results.md.
+"""Packed runs as the tables of the docs.
 
     python experiments/components/table.py tasks      # lpo-s against lpo, eniac and ppo
     python experiments/components/table.py lock       # every row on the bidirectional lock
@@ -26,13 +26,13 @@ from lpo.report.tables import short_task
 HERE = Path(__file__).parent
 SOURCES = {
     "tasks": (
-        HERE / "results/locomotion",
-        HERE.parent / "figure1/results/half",
-        HERE.parent / "figure2/results/steps200k",
-        HERE / "results/deepsea",
+        HERE / "results/locomotion.parquet",
+        HERE.parent / "figure1/results/half.parquet",
+        HERE.parent / "figure2/results/steps200k.parquet",
+        HERE / "results/deepsea.parquet",
     ),
-    "lock": tuple(HERE / f"results/lock{length}" for length in (5, 10, 15)),
-    "cover": tuple(HERE / f"results/{name}" for name in ("rollin", "features", "width")),
+    "lock": tuple(HERE / f"results/lock{length}.parquet" for length in (5, 10, 15)),
+    "cover": tuple(HERE / f"results/{name}.parquet" for name in ("rollin", "features", "width")),
 }
 ROWS = {
     "tasks": ("lpo-s", "lpo", "eniac", "rnd", "ppo"),
@@ -45,7 +45,7 @@ SUCCESS = {"lpo/DeepSea-v0": 0.05, "lpo/CombinationLock-v0": 0.3}
 
 def first_success(run: RunData) -> float:
     """Environment steps; not a number where there was none."""
-    least = SUCCESS.get(run.config.env, 0.1) * (run.max_return or 0.0)
+    least = SUCCESS.get(run.description["id"], 0.1) * (run.max_return or 0.0)
     steps, returns = run.curve(run.score_metric)
     return float(steps[returns > least][0]) if (returns > least).any() else float("nan")
 

@@ -9,7 +9,8 @@
 
 Needs the runs with their checkpoints. Plays five episodes of each HalfCheetah policy without noise
 and writes results/posture.csv (--name: another): mean return, turns of the body in an
-episode, and mean forward speed. results/posture.svg shows the first two, and a table is printed.
+episode, and mean forward speed. build/figures/posture.svg shows the first two, and a table is
+printed.
 """
 
 from __future__ import annotations
@@ -26,14 +27,16 @@ import gymnasium
 import numpy as np
 
 import lpo  # noqa: F401  # registers the environments
-from lpo import config
 from lpo.agent import Agent
 from lpo.report.figures import colors, legend, panel
+from lpo.report.runs import RunData
+from lpo.runs.record import read_directory
 
 BODY, EPISODES = "HalfCheetah", 5
 PITCH = 2  # of MuJoCo's positions: the body's angle, which is never wrapped
 HEAD = ("", "policies", "turn more than twice", "their returns", "above 500", "their turns")
 RESULTS = Path(__file__).parent / "results"
+FIGURES = Path(__file__).parents[2] / "build" / "figures"
 
 
 def episode(agent: Agent, env: gymnasium.Env, seed: int) -> tuple[float, float, float]:
@@ -55,9 +58,10 @@ def play(paths: list[Path], out: Path) -> None:
     rows: list[tuple[str, ...]] = [("run", "return", "turns", "speed")]
     for path in paths:
         agent = Agent.load(path, which="last")
-        c = config.read(path / "config.json")
-        options: dict[str, Any] = {"preset": c.threshold} if c.threshold else {}
-        env = gymnasium.make(c.env, **options)
+        run = RunData.of(read_directory(path))
+        preset = run.description.get("preset")
+        options: dict[str, Any] = {"preset": preset} if preset else {}
+        env = gymnasium.make(run.options["env"], **options)
         played = [episode(agent, env, 10_000 + seed) for seed in range(EPISODES)]
         rows.append((path.name, *(f"{value:.4g}" for value in np.mean(played, axis=0))))
         print(*rows[-1], flush=True)
@@ -87,9 +91,11 @@ def summary(cells: dict[str, np.ndarray]) -> str:
     return text
 
 
-def draw(source: Path, cells: dict[str, np.ndarray]) -> None:
+def draw(folder: Path, name: str, cells: dict[str, np.ndarray]) -> None:
+    """Write NAME.svg and NAME.png."""
     color = colors(list(cells))
-    with panel(source.parent, source.stem) as ax:
+    folder.mkdir(parents=True, exist_ok=True)
+    with panel(folder, name) as ax:
         for label, cell in cells.items():
             dots = {"color": color[label], "label": label, "s": 36, "alpha": 0.85, "lw": 0}
             ax.scatter(cell[:, 1], cell[:, 0], **dots)
@@ -113,7 +119,7 @@ def main() -> None:
     if paths:
         play(paths, out)
     cells = read(out, options.by)
-    draw(out, cells)
+    draw(FIGURES, options.name, cells)
     print(summary(cells), end="")
 
 

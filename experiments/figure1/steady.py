@@ -15,8 +15,8 @@ import numpy as np
 from lpo.report.runs import RunData, Runs
 from lpo.report.tables import markdown, spread
 
-HERE = Path(__file__).parent
-SOURCES = ("results/half", "results/hard", "../components/results/control")
+EXPERIMENTS = Path(__file__).parents[1]
+SOURCES = ("figure1/results/half", "figure1/results/hard", "components/results/control")
 
 
 def jumps(run: RunData) -> float | None:
@@ -26,7 +26,7 @@ def jumps(run: RunData) -> float | None:
 
 
 def table() -> str:
-    runs = Runs([HERE / source for source in SOURCES])
+    runs = Runs([EXPERIMENTS / f"{source}.parquet" for source in SOURCES])
     cells = [(task, label, spread(jumps, cell)) for task, label, cell in runs.cells()]
     rows = [{"task": t, "label": x, "jumps of the bonus": value} for t, x, value in cells if value]
     return markdown(rows)

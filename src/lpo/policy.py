@@ -7,10 +7,13 @@ action, _ = policy.predict(obs, deterministic=True)
 from __future__ import annotations
 
 import itertools
+import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import safetensors
+import safetensors.numpy
 from gymnasium import spaces
 
 from lpo import config
@@ -80,6 +83,23 @@ class Policy:
         """Writes ``path``.safetensors and ``path``.json: what acting needs, and nothing else."""
         path = Path(path)
         return checkpoint.save(path.parent, path.with_suffix("").name, self.arrays(), self.record())
+
+    def to_bytes(self) -> bytes:
+        """Returns the policy as one block, for a packed file; ``from_bytes`` reads it."""
+        arrays = {name: np.asarray(x, order="C") for name, x in self.arrays().items()}
+        return safetensors.numpy.save(arrays, {"lpo": json.dumps(self.record())})
+
+    @classmethod
+    def from_bytes(cls, data: bytes, source: str) -> Policy:
+        """Returns the policy of ``to_bytes``; ``source`` names it in errors."""
+        try:
+            size = int.from_bytes(data[:8], "little")
+            record = json.loads(json.loads(data[8 : 8 + size])["__metadata__"]["lpo"])
+            return cls.of(Checkpoint(safetensors.numpy.load(data), record), source)
+        except (safetensors.SafetensorError, ValueError, LookupError, TypeError) as error:
+            raise LPOError(
+                f"The policy of {source} cannot be read ({error}); pack the runs again."
+            ) from error
 
     def arrays(self) -> dict[str, np.ndarray]:
         actor = self.actor

@@ -14,8 +14,8 @@ from lpo import cli, config
 from lpo.config import Config
 from lpo.errors import LPOError
 from lpo.report.clips import beside_report, make_clips
-from lpo.report.figures import colors
-from lpo.report.runs import Runs
+from lpo.report.figures import colors, slim
+from lpo.report.runs import Runs, flat
 from lpo.report.tables import cell_rows, option_rows
 from lpo.runs.visits import Visits
 
@@ -217,45 +217,60 @@ def test_clips_say_why_they_are_missing(sweep):
 
 
 def test_packed_runs_make_the_same_report(sweep, tmp_path):
-    """Every table and the curves are equal, from files without checkpoints."""
-    for run in sweep.glob("*-s*"):
-        (run / "checkpoints").mkdir()
-        (run / "checkpoints" / "best.safetensors").write_bytes(b"large")
+    """Every table and the curves are equal, from one file without checkpoints."""
+    small = tmp_path / "small.parquet"
     assert lpo("report", sweep, "--no-clips") == 0
-    assert lpo("pack", sweep, "--out", tmp_path / "small", "--no-clips") == 0
-    assert not list((tmp_path / "small").rglob("checkpoints"))
-    assert lpo("report", tmp_path / "small", "--no-clips") == 0
-    for table in (sweep / "report" / "data").iterdir():
-        assert table.read_bytes() == (tmp_path / "small/report/data" / table.name).read_bytes()
+    assert lpo("pack", sweep, "--out", small) == 0
+    assert lpo("report", small, "--no-clips", "--out", tmp_path / "again") == 0
+    assert "<h1>small</h1>" in (tmp_path / "again" / "index.html").read_text()
+    tables = sorted(p.name for p in (sweep / "report" / "data").iterdir())
+    assert {"cells.csv", "runs.csv", "curves.csv", "cells.md", "streams.md"} <= set(tables)
+    for table in tables:
+        same = (sweep / "report" / "data" / table).read_bytes()
+        assert same == (tmp_path / "again" / "data" / table).read_bytes(), table
+    drawn = sorted(p.name for p in (sweep / "report" / "figures").glob("*.svg"))
+    assert "visits-lpo-SparseHopper-v0-half-x-velocity-0.7402.svg" in drawn
+    for name in drawn:
+        same = (sweep / "report" / "figures" / name).read_bytes()
+        assert same == (tmp_path / "again" / "figures" / name).read_bytes(), name
 
 
-def test_runs_are_packed_where_nothing_can_be_played(sweep, tmp_path, capsys):
-    assert lpo("pack", sweep, "--out", tmp_path / "small") == 0
-    assert "No clip of 2 cells" in capsys.readouterr().out
-    assert len(list((tmp_path / "small").glob("*/metrics.jsonl"))) == len(Runs([sweep]).runs)
+def test_files_and_directories_make_one_report(sweep, tmp_path):
+    assert lpo("pack", sweep / "lpo-s0", sweep / "lpo-s1", "--out", tmp_path / "a.parquet") == 0
+    loose = write_run(tmp_path / "loose", [0.0, 5.0], algo="rnd", epochs=3)
+    runs = Runs([tmp_path / "a.parquet", sweep / "lpo-s2", loose])
+    assert [run.name for run in runs.runs] == ["lpo-s0", "lpo-s1", "lpo-s2", "loose"]
+    assert [run.label for run in runs.runs] == ["lpo", "lpo", "lpo", "rnd"]
+    assert [run.options["epochs"] for run in runs.runs] == [10, 10, 10, 3]
+    assert [run.config.seed for run in runs.runs] == [0, 1, 2, 0]
+    given = [tmp_path / "a.parquet", sweep, loose]
+    assert lpo("plot", *given, "--out", tmp_path / "curve.png") == 0
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_packing_keeps_rows_that_a_report_reads(tmp_path):
-    """Evaluations, the first reward and the end; numbers to seven digits."""
-    run = write_run(tmp_path / "run", [1 / 3] * 4, rates=(0.0, 0.0, 0.5))
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    for row in rows[1:]:  # one evaluation only, at the beginning
-        del row["eval/return"]
-    rows[2]["policy/kl"] = 1.0
-    (run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert lpo("pack", run, "--out", tmp_path / "small", "--no-clips") == 0
-    kept = (tmp_path / "small" / "run" / "metrics.jsonl").read_text().splitlines()
-    assert [json.loads(line)["env_steps"] for line in kept] == [1000, 3000, 4000]
-    assert json.loads(kept[0])["eval/return"] == 0.3333333
-    assert "policy/kl" not in json.loads(kept[1])
+def test_plot_names_the_metrics_that_a_packed_file_has(sweep, tmp_path, capsys):
+    assert lpo("pack", sweep, "--out", tmp_path / "a.parquet") == 0
+    assert lpo("plot", tmp_path / "a.parquet", "--metric", "policy/kl") == 2
+    assert "choose one of bonus/mean, eval/return, rollout/return" in capsys.readouterr().err
 
 
-def test_a_packed_clip_is_shown_again(sweep):
-    """The best run of a cell was packed with its clip: the report needs no policy to play."""
-    (sweep / "lpo-s2" / "clip.webp").write_bytes(b"a clip")
-    clips = make_clips(Runs([sweep]), beside_report(sweep / "report"))
-    [path] = clips.files.values()
-    assert path.read_bytes() == b"a clip" and "No clip of 1 cells" in clips.note
+def test_options_of_parts_are_named_after_them():
+    nested = {"seed": 1, "bonus": {"inputs": "sa", "net": {"hidden": [64, 64]}}, "start": None}
+    assert dict(flat(nested)) == {
+        "seed": 1, "bonus.inputs": "sa", "bonus.net.hidden": [64, 64], "start": None,
+    }  # fmt: skip
+
+
+def test_a_packed_run_has_no_clip_and_the_page_says_so(sweep, tmp_path):
+    assert lpo("pack", sweep, "--out", tmp_path / "a.parquet") == 0
+    clips = make_clips(Runs([tmp_path / "a.parquet"]), beside_report(tmp_path / "report"))
+    assert clips.files == {} and not (tmp_path / "report").exists()
+    assert "No clip of 2 cells" in clips.note and "packed without its policy" in clips.note
+
+
+def test_curves_are_drawn_to_a_hundredth_of_a_pixel():
+    line = '<path d="M 1.23456 -7.0049 \nL 10 0.999999 \n" transform="scale(0.015625)"/>'
+    assert slim(line) == '<path d="M 1.23 -7\nL 10 1\n" transform="scale(0.015625)"/>'
 
 
 @pytest.mark.slow

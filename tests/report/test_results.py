@@ -1,6 +1,8 @@
-"""The numbers in docs/results.md are those of the committed runs."""
+"""The numbers on the pages of the docs are those of the packed runs, to the last printed digit."""
 
+import re
 import runpy
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -9,74 +11,129 @@ from lpo.report.runs import Runs
 from lpo.report.tables import cell_rows, stream_rows, write_markdown
 
 ROOT = Path(__file__).parents[2]
+EXPERIMENTS = ROOT / "experiments"
+FOUND = sorted(str(p.relative_to(EXPERIMENTS)) for p in EXPERIMENTS.glob("*/results/*.parquet"))
+RUNS = {
+    "figure1/results/half": 60, "figure1/results/hard": 40,
+    "figure2/results/steps10k": 90, "figure2/results/steps200k": 90,
+    "components/results/locomotion": 15, "components/results/control": 10,
+    "components/results/deepsea": 20, "components/results/lock5": 140,
+    "components/results/lock10": 140, "components/results/lock15": 140,
+    "components/results/rollin": 10, "components/results/features": 15,
+    "components/results/width": 10, "ablations/results/parts": 100,
+    "ablations/results/reasons": 70, "ablations/results/control": 10,
+    "ablations/results/posture": 30, "ablations/results/works": 32, "ablations/results/peer": 8,
+}  # fmt: skip
+CELLS = [  # sweeps whose table of cells a page prints; the others are printed by their scripts
+    "figure1/results/half", "figure1/results/hard", "figure2/results/steps10k",
+    "figure2/results/steps200k", "ablations/results/parts", "ablations/results/works",
+]  # fmt: skip
+STREAMS = ["figure1/results/half", "figure1/results/hard"]
+BY_SCRIPTS = 9  # tables of test_..._script(s) below: 4 of the components, 1, and 2 + 1 + 1
+HEADS = (
+    "| task | label |", "| task | algorithm |", "| row | runs |", "|  | policies |",
+    "| task | steps | share of the switch",
+)  # fmt: skip
 
 
-REPORTS = {
-    "figure1/results/half": 60,
-    "figure1/results/hard": 40,
-    "ablations/results/parts": 100,
-    "ablations/results/reasons": 70,
-    "ablations/results/control": 10,
-    "ablations/results/posture": 30,
-    "ablations/results/works": 32,
-    "ablations/results/peer": 8,
-    "figure2/results/steps10k": 90,
-    "figure2/results/steps200k": 90,
-}
-OTHERWISE = {
-    f"ablations/results/{name}" for name in ("reasons", "control", "posture", "peer")
-}  # below
+@cache
+def packed(name: str) -> Runs:
+    return Runs([EXPERIMENTS / f"{name}.parquet"])
 
 
-@pytest.mark.parametrize("results", REPORTS)
-def test_the_tables_of_the_page_are_those_of_the_runs(results, tmp_path):
-    page = (ROOT / "docs" / "results.md").read_text()
-    found = Runs([ROOT / "experiments" / results])
-    assert len(found.runs) == REPORTS[results] and all(run.finished for run in found.runs)
+@cache
+def pages() -> str:
+    return "\n".join(p.read_text(encoding="utf-8") for p in sorted((ROOT / "docs").rglob("*.md")))
+
+
+def script(name: str) -> dict:
+    return runpy.run_path(str(EXPERIMENTS / name))
+
+
+def test_every_packed_sweep_is_known_here():
+    assert [name.removesuffix(".parquet") for name in FOUND] == sorted(RUNS)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_packed_sweep_is_whole(name):
+    found = packed(name)
+    assert len(found.runs) == RUNS[name] and not found.empty
+    assert all(run.finished and run.packed and run.timing for run in found.runs)
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_the_tables_of_the_pages_are_those_of_the_runs(name, tmp_path):
+    found = packed(name)
     write_markdown(cell_rows(found), stream_rows(found), tmp_path)
-    assert (tmp_path / "cells.md").read_text() in page or results in OTHERWISE
-    for name in ("cells.md", "streams.md"):
-        kept = ROOT / "experiments" / results / "report" / "data" / name
-        assert kept.read_text() == (tmp_path / name).read_text()
+    assert (tmp_path / "cells.md").read_text(encoding="utf-8") in pages()
+    assert ((tmp_path / "streams.md").read_text(encoding="utf-8") in pages()) == (name in STREAMS)
 
 
 @pytest.mark.parametrize(
     ("which", "rows"), [("tasks", 24), ("cost", 5), ("lock", 21), ("cover", 7)]
 )
 def test_the_tables_of_the_components_are_those_of_their_script(which, rows):
-    page = (ROOT / "docs" / "results.md").read_text()
-    script = runpy.run_path(str(ROOT / "experiments" / "components" / "table.py"))
-    text = script["TABLES"][which]()
-    assert text.count("\n") == rows + 1 and text in page
+    text = script("components/table.py")["TABLES"][which]()
+    assert text.count("\n") == rows + 1 and text in pages()
 
 
 def test_the_jumps_of_the_bonus_are_those_of_their_script():
-    page = (ROOT / "docs" / "results.md").read_text()
-    script = runpy.run_path(str(ROOT / "experiments" / "figure1" / "steady.py"))
-    assert script["table"]() in page
+    assert script("figure1/steady.py")["table"]() in pages()
 
 
 def test_the_reasons_of_the_stall_are_those_of_their_scripts():
-    page = (ROOT / "docs" / "results.md").read_text()
-    script = runpy.run_path(str(ROOT / "experiments" / "ablations" / "reasons.py"))
-    table = script["table"]
+    reasons = script("ablations/reasons.py")
+    table = reasons["table"]
     for text in (
         table("reasons", "control", "posture"),
         table("works", "peer"),
-        script["pairs"](),
-        script["words"](),
-        script["figure1"](),
+        reasons["pairs"](),
+        reasons["words"](),
+        reasons["figure1"](),
     ):
-        assert text in page
-    figure1 = ROOT / "experiments" / "figure1"
-    posture = runpy.run_path(str(figure1 / "posture.py"))
-    cells = posture["read"](figure1 / "results" / "posture-ablations.csv", "task")
-    assert posture["summary"](cells) in page
+        assert text in pages()
+    posture = script("figure1/posture.py")
+    cells = posture["read"](EXPERIMENTS / "figure1/results/posture-ablations.csv", "task")
+    assert posture["summary"](cells) in pages()
+
+
+def test_no_table_of_numbers_is_left_unchecked():
+    """Tables with the heads of reports and scripts: as many as the tests above compare."""
+    heads = [line for line in pages().splitlines() if line.startswith(HEADS)]
+    assert len(heads) == len(CELLS) + len(STREAMS) + BY_SCRIPTS
+
+
+def test_what_the_docs_say_of_single_rows():
+    """Numbers in the text beside the tables of the ablations: row, IQM with interval, chance."""
+    row = re.compile(r"\| `([\w-]+)` \| 5 \| (\d+ \[\d+, \d+\]) \| \d \| ([\d.]+ \[[\d., ]+\])")
+    found = {
+        name: (iqm, p)
+        for name, iqm, p in row.findall(script("ablations/reasons.py")["table"]("parts"))
+    }
+    said = pages()
+    for name in ("no-growth", "larger-N", "beta-quarter", "beta-four", "raw-obs", "one-env"):
+        iqm, chance = found[name]
+        assert iqm in said, name
+        plain = re.sub(r"\b0\.", ".", chance).replace("1.00", "1").replace(".00", "0")
+        assert plain in said, name
+
+
+def test_figures_of_the_docs_are_those_that_pages_show():
+    build = runpy.run_path(str(ROOT / "scripts" / "build_results.py"))
+    folder = ROOT / "docs" / "figures"
+    kept = {p.relative_to(folder).as_posix() for p in folder.rglob("*.svg")}
+    reports = {report.name for report in build["ALL"]}
+    assert {name for name in kept if name.split("/")[0] in reports} == build["shown"]()
+    assert all(path.exists() for report in build["ALL"] for path in report.files())
+    used = {source for report in build["ALL"] for source in report.sources}
+    assert used == {name.replace("/results", "") for name in RUNS}
 
 
 def test_pages_show_figures_that_are_there():
-    for page in (ROOT / "docs").rglob("*.md"):
-        for part in page.read_text().split("](")[1:]:
-            target = part.split(")")[0]
-            if "experiments/" in target and not target.startswith("http"):
+    shown = 0
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"!\[[^]]*\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+            if not target.startswith("http"):
                 assert (page.parent / target).exists(), f"{page.name}: {target}"
+                shown += 1
+    assert shown > 20

@@ -73,7 +73,7 @@ class PlotOptions:
     """Draw learning curves of runs as a PNG; runs that differ in the seed only share a band."""
 
     runs: Positional[tuple[Path, ...]]
-    """Run directories."""
+    """Run directories, directories of sweeps, or packed files."""
     metric: str = "eval/return"
     """Metric to draw (see `metrics.jsonl`)."""
     out: Path | None = None
@@ -101,11 +101,11 @@ class ReportOptions:
     """Make a page of runs: curves with intervals, comparisons, clips, options and all numbers."""
 
     runs: Positional[tuple[Path, ...]]
-    """Run directories, or directories of sweeps."""
+    """Run directories, directories of sweeps, or packed files."""
     out: Path | None = None
     """Directory of the report (default: report/ in the sweep, or in the current directory)."""
     title: str | None = None
-    """Title of the page (default: the name of the first directory)."""
+    """Title of the page (default: the name of the first directory or file)."""
     reference: str | None = None
     """Label that the others are compared with (default: lpo where there is one)."""
     clips: bool = True
@@ -114,14 +114,14 @@ class ReportOptions:
 
 @options
 class PackOptions:
-    """Copy runs without checkpoints, small enough to keep: what `lpo report` reads of them."""
+    """Pack runs into one Parquet file, small enough to keep: what `lpo report` reads of them."""
 
     runs: Positional[tuple[Path, ...]]
-    """Run directories, or directories of sweeps."""
+    """Run directories, directories of sweeps, or packed files."""
     out: Path
-    """Directory of the copies."""
-    clips: bool = True
-    """Keep a clip of the best policy of each cell (needs EGL or OSMesa)."""
+    """The packed file; its name ends in .parquet."""
+    policies: bool = True
+    """Keep the best policy of each cell, from which a report makes its clips."""
 
 
 @options
@@ -186,12 +186,17 @@ def render(arguments: Sequence[str]) -> None:
     print(render_policy(policy, out, options.steps, options.seed, deterministic))
 
 
+def home(runs: tuple[Path, ...]) -> Path:
+    """Where results of ``runs`` go by default: into the one directory, or the current one."""
+    return runs[0] if len(runs) == 1 and runs[0].is_dir() else Path(".")
+
+
 def plot(arguments: Sequence[str]) -> None:
     options = parse(PlotOptions, "plot", arguments)
     from lpo.report.curves import plot_runs
 
-    single = options.runs[0] if len(options.runs) == 1 else Path(".")
-    print(plot_runs(options.runs, options.metric, options.out or single / "curve.png"))
+    out = options.out or home(options.runs) / "curve.png"
+    print(plot_runs(options.runs, options.metric, out))
 
 
 def sweep(arguments: Sequence[str]) -> None:
@@ -207,22 +212,24 @@ def report(arguments: Sequence[str]) -> None:
     from lpo.report.runs import Runs
 
     runs = Runs(options.runs)
-    out = options.out or (options.runs[0] if len(options.runs) == 1 else Path(".")) / "report"
+    out = options.out or home(options.runs) / "report"
     clips = Clips({})
     if options.clips:
         from lpo.report.clips import beside_report, make_clips
 
         clips = make_clips(runs, beside_report(out))
-    title = options.title or options.runs[0].resolve().name
+    title = options.title or options.runs[0].resolve().name.removesuffix(".parquet")
     command = shlex.join(["lpo", "report", *arguments])
     print(make_report(runs, out, title, command, options.reference, clips))
 
 
 def pack(arguments: Sequence[str]) -> None:
     options = parse(PackOptions, "pack", arguments)
-    from lpo.runs.pack import pack as pack_runs
+    from lpo.report.clips import best_policies
+    from lpo.runs.store import pack as pack_runs
 
-    number, note = pack_runs(options.runs, options.out, options.clips)
+    policies = best_policies(options.runs) if options.policies else {}
+    number, note = pack_runs(options.runs, options.out, policies)
     print(f"{options.out}: {number} runs" + (f"\n{note}" if note else ""))
 
 

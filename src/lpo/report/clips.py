@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,6 @@ from lpo.report.main import Clips, slug
 from lpo.report.runs import RunData, Runs
 
 SECONDS, FPS, SIDE = 5.0, 15.0, 160
-CLIP = "clip.webp"  # of a packed run, which has no checkpoint to play
 
 
 def best_of(cell: list[RunData]) -> RunData:
@@ -44,15 +43,34 @@ def make_clips(runs: Runs, place: Callable[[str, str, RunData], Path]) -> Clips:
 
 
 def write_clip(run: RunData, path: Path) -> None:
-    """In real time, at a size that a page can hold a dozen of; a packed clip stays as it is."""
+    """In real time, at a size that a page can hold a dozen of."""
+    policy = policy_of(run)
     path.parent.mkdir(parents=True, exist_ok=True)
-    if (run.path / CLIP).exists():
-        shutil.copyfile(run.path / CLIP, path)
-        return
     # environments say their frames per second; 1000 steps are long enough for all of them
-    frames, fps = play(Policy.load(run.path), 1000, 0, True, SECONDS, FPS)
+    frames, fps = play(policy, 1000, 0, True, SECONDS, FPS)
     step = max(1, min(frames[0].shape[:2]) // SIDE)
     save_webp(path, [frame[::step, ::step] for frame in frames], 1 / fps)
+
+
+def policy_of(run: RunData) -> Policy:
+    """Returns the best policy of a run. Raises LPOError where it is packed without one."""
+    if not run.packed:
+        return Policy.load(run.path)
+    if run.policy is None:
+        raise LPOError(
+            f"{run.path} is packed without its policy; report the run directories for clips."
+        )
+    return Policy.from_bytes(run.policy, str(run.path))
+
+
+def best_policies(paths: Sequence[Path]) -> dict[Path, bytes]:
+    """Returns the best policy of each cell, for a packed file; cells without one are left out."""
+    found = {}
+    for _, _, cell in Runs(paths).cells():
+        best = best_of(cell)
+        with contextlib.suppress(LPOError):
+            found[best.path] = policy_of(best).to_bytes()
+    return found
 
 
 def save_webp(path: Path, frames: list[np.ndarray], seconds: float) -> None:

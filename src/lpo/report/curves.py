@@ -1,4 +1,4 @@
-"""Learning curves from run directories: a panel per task, a line with its band per algorithm."""
+"""Report: learning curves of runs, a panel per task, a line with its band per label."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lpo.config import Config
 from lpo.errors import LPOError
-from lpo.runs.directory import RunDirectory, task_line
+from lpo.runs import store
+from lpo.runs.directory import task_line
+from lpo.runs.record import Record, declared
 
 COLORS = {"lpo": "#c1272d", "eniac": "#0000a7", "rnd": "#008176", "ppo": "#6b6b6b"}
 
@@ -21,15 +22,13 @@ class Curve(NamedTuple):
     values: np.ndarray
 
 
-def load_curve(run: Path, metric: str) -> tuple[Config, Curve]:
-    directory = RunDirectory.open(run)
-    c, logged = directory.config(), directory.metrics()
-    rows = [row for row in logged if metric in row]
+def load_curve(run: Record, metric: str) -> Curve:
+    rows = [row for row in run.rows if metric in row]
     if not rows:
-        known = sorted({key for row in logged for key in row if key != "env_steps"})
+        known = sorted({key for row in run.rows for key in row if key != "env_steps"})
         have = f"choose one of {', '.join(known)}" if known else "let the run go on for longer"
-        raise LPOError(f"{run} has logged no {metric}; {have}.")
-    return c, Curve(
+        raise LPOError(f"{run.path} has logged no {metric}; {have}.")
+    return Curve(
         np.array([row["env_steps"] for row in rows]), np.array([row[metric] for row in rows])
     )
 
@@ -50,26 +49,26 @@ def plot_runs(runs: Sequence[Path], metric: str, out: Path) -> Path:
     import matplotlib.pyplot as plt
     from matplotlib.ticker import EngFormatter
 
-    if not runs:
-        raise LPOError("No run was given; pass one or more run directories.")
+    from lpo.report.figures import colors  # which draws by this file's curves
+
     panels: dict[str, dict[str, list[Curve]]] = defaultdict(lambda: defaultdict(list))
-    for run in runs:
-        c, curve = load_curve(run, metric)
-        panels[task_line(RunDirectory(run).task())][c.algo].append(curve)
+    for run in store.load(runs):
+        task = task_line(declared(run.task, str(run.path)))
+        panels[task][run.label].append(load_curve(run, metric))
+    color = colors(list(dict.fromkeys(name for groups in panels.values() for name in groups)))
     figure, axes = plt.subplots(
         1, len(panels), figsize=(1 + 5 * len(panels), 3.8), squeeze=False, layout="constrained"
     )
     for ax, (task, groups) in zip(axes[0], panels.items(), strict=True):
-        for algo, curves in groups.items():
-            color = COLORS.get(algo, "#b3762e")
-            label = algo if len(curves) == 1 else f"{algo} ({len(curves)} seeds)"
+        for name, curves in groups.items():
+            label = name if len(curves) == 1 else f"{name} ({len(curves)} seeds)"
             if len(curves) == 1:
-                ax.plot(curves[0].steps, curves[0].values, color=color, label=label)
+                ax.plot(curves[0].steps, curves[0].values, color=color[name], label=label)
                 continue
             grid, values = on_grid(curves)
             mean, std = values.mean(0), values.std(0)
-            ax.plot(grid, mean, color=color, label=label)
-            ax.fill_between(grid, mean - std, mean + std, color=color, alpha=0.2, lw=0)
+            ax.plot(grid, mean, color=color[name], label=label)
+            ax.fill_between(grid, mean - std, mean + std, color=color[name], alpha=0.2, lw=0)
         ax.set(title=task, xlabel="environment steps", ylabel=metric)
         ax.xaxis.set_major_formatter(EngFormatter(sep=""))
         ax.grid(alpha=0.3)

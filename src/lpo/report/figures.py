@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import colorsys
+import io
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -57,10 +59,19 @@ def panel(
             yield ax
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "Glyph")  # a name in letters the font lacks
-                figure.savefig(out / f"{name}.svg", metadata={"Date": None})
+                drawing = io.StringIO()
+                figure.savefig(drawing, format="svg", metadata={"Date": None})
+                (out / f"{name}.svg").write_text(slim(drawing.getvalue()), encoding="utf-8")
                 figure.savefig(out / f"{name}.png", dpi=160)
         finally:
             plt.close(figure)
+
+
+def slim(svg: str) -> str:
+    """Round the points of curves to a hundredth of a pixel and leave out empty ends of lines."""
+    short = lambda number: f"{float(number[0]):.2f}".rstrip("0").rstrip(".")  # noqa: E731
+    paths = re.sub(r'(?<= d=")[^"]*', lambda d: re.sub(r"-?\d+\.\d+", short, d[0]), svg)
+    return re.sub(r" *\n", "\n", paths)
 
 
 def heading(task: str) -> str:

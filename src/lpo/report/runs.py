@@ -1,9 +1,7 @@
-"""Report: run directories read into memory, by task and label."""
+"""Report: runs read into memory, by task and label."""
 
 from __future__ import annotations
 
-import contextlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from lpo.config import Config, flat
+from lpo import config as configs
 from lpo.errors import LPOError
-from lpo.runs.directory import RunDirectory, task_line
-from lpo.runs.visits import from_json
+from lpo.runs import record, store
+from lpo.runs.directory import task_line
+from lpo.runs.record import Record, Row, VisitCounts
 
 LAST = 5  # evaluations whose mean is the final score
 PASS = 0.5  # share of the largest return that a seed must pass to count as a success
@@ -23,18 +22,32 @@ PASS = 0.5  # share of the largest return that a seed must pass to count as a su
 
 @dataclass(frozen=True)
 class RunData:
-    path: Path
+    """A run as a report sees it; the same from a run directory and from a packed file."""
+
+    path: Path  # the run directory, or FILE.parquet/NAME
     label: str  # of the sweep that made it, else the algorithm
     task: str
-    config: Config
+    config: configs.Config
+    options: dict[str, Any]  # by short name
     description: dict[str, Any]
-    rows: list[dict[str, Any]]
-    timing: list[dict[str, Any]]
+    rows: list[Row]
+    timing: list[Row]
+    visits: VisitCounts | None  # where the task declares a projection
+    policy: bytes | None  # of a packed file that holds one
+    packed: bool
 
-    @cached_property
-    def options(self) -> dict[str, Any]:
-        """Options by their short names."""
-        return flat(self.config)
+    @staticmethod
+    def of(run: Record) -> RunData:
+        description = record.declared(run.task, str(run.path))
+        c = configs.from_json(run.config, f"The configuration of {run.path}")
+        return RunData(
+            run.path, run.label, task_line(description), c, configs.flat(c), description,
+            run.rows, run.timing, run.visits, run.policy, run.packed,
+        )  # fmt: skip
+
+    @property
+    def name(self) -> str:
+        return self.path.name
 
     def curve(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
         rows = [row for row in self.rows if metric in row]
@@ -43,7 +56,7 @@ class RunData:
 
     @cached_property
     def score_metric(self) -> str:
-        return "eval/return" if any("eval/return" in row for row in self.rows) else "rollout/return"
+        return record.score_metric(self.rows)
 
     @property
     def env_steps(self) -> int:
@@ -88,8 +101,7 @@ class RunData:
     @property
     def first_reward(self) -> int | None:
         """Steps at the end of the first rollout with a reward."""
-        rows = (row for row in self.rows if row.get("rollout/reward_rate", 0) > 0)
-        return next((int(row["env_steps"]) for row in rows), None)
+        return record.first_reward(self.rows)
 
     @property
     def switches(self) -> int:
@@ -105,64 +117,14 @@ class RunData:
             if key.startswith("time/") and key != "time/env_steps_per_s"
         }
 
-    @cached_property
-    def visits(self) -> tuple[list[dict[str, Any]], np.ndarray] | None:
-        """Axes and counts of the states of the run, where its task declares a projection."""
-        with contextlib.suppress(OSError, ValueError, KeyError):
-            return from_json((self.path / "visits.json").read_text())
-        return None
-
-
-def find_runs(paths: Sequence[Path]) -> list[Path]:
-    """Run directories among ``paths``, each of which is a run or holds runs (a sweep)."""
-    found: list[Path] = []
-    for path in paths:
-        inside = sorted(p.parent for p in path.glob("*/config.json")) if path.is_dir() else []
-        places = {row["name"]: i for i, row in enumerate(planned(path))}
-        inside.sort(key=lambda p, at=places: at.get(p.name, len(at)))
-        if (path / "config.json").is_file():
-            found.append(path)
-        elif inside:
-            found += inside
-        else:
-            raise LPOError(f"{path} is no run and holds none; pass runs, or a sweep's directory.")
-    if not found:
-        raise LPOError("No run was given; pass run directories, or the directory of a sweep.")
-    return list(dict.fromkeys(found))
-
-
-def planned(sweep: Path) -> list[dict[str, Any]]:
-    """The rows of a sweep's plan; none where ``sweep`` is not one."""
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        rows = json.loads((sweep / "sweep.json").read_text())["runs"]
-        return [row for row in rows if {"name", "label"} <= row.keys()]
-    return []
-
-
-def label_of(run: Path, c: Config) -> str:
-    """The column that the sweep beside the run gave it; a run on its own goes by its algorithm."""
-    rows = planned(run.parent)
-    return next((str(row["label"]) for row in rows if row["name"] == run.name), c.algo)
-
-
-def load_run(path: Path) -> RunData | None:
-    """None where a run has nothing to show yet."""
-    run = RunDirectory.open(path)
-    c, description, rows = run.config(), run.task(), run.metrics()
-    if not any("eval/return" in row or "rollout/return" in row for row in rows):
-        return None
-    timing = run.timing()
-    label, task = label_of(path, c), task_line(description)
-    return RunData(path, label, task, c, description, rows, timing)
-
 
 class Runs:
     """All runs of a report: tasks × labels, in the order in which they were met."""
 
     def __init__(self, paths: Sequence[Path]):
-        loaded = {path: load_run(path) for path in find_runs(paths)}
-        self.empty = [path for path, run in loaded.items() if run is None]
-        self.runs = [run for run in loaded.values() if run is not None]
+        loaded = store.load(paths)
+        self.empty = [run.path for run in loaded if not record.has_returns(run)]
+        self.runs = [RunData.of(run) for run in loaded if record.has_returns(run)]
         if not self.runs:
             raise LPOError(f"No run in {paths[0]} has logged a return yet; let them go on.")
         self.check_options()

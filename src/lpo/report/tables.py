@@ -128,7 +128,7 @@ def speed(cell: list[RunData]) -> float | None:
 def run_rows(runs: Runs) -> list[Row]:
     return [
         {
-            "run": run.path.name,
+            "run": run.name,
             "task": run.task,
             "label": run.label,
             "seed": run.config.seed,
@@ -180,12 +180,11 @@ def option_rows(runs: Runs) -> tuple[list[Row], list[Row]]:
 
 
 def shown(run: RunData, name: str) -> str:
-    if name not in run.options:
-        return "–"
-    value = run.options[name]
+    """An option in words; a part that a run does not have has none either."""
+    value = run.options.get(name, "–")
     if value is None:
         return "default"
-    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def task_rows(runs: Runs) -> list[Row]:
@@ -231,8 +230,8 @@ def write_tables(tables: dict[str, list[Row]], folder: Path) -> list[Path]:
             writer.writerows(rows)
         written.append(path)
         if importlib.util.find_spec("pyarrow") is not None:
-            import pyarrow as pa  # pyright: ignore[reportMissingImports]
-            import pyarrow.parquet as parquet  # pyright: ignore[reportMissingImports]
+            import pyarrow as pa
+            import pyarrow.parquet as parquet
 
             parquet.write_table(pa.Table.from_pylist(rows), path.with_suffix(".parquet"))
             written.append(path.with_suffix(".parquet"))

@@ -1,0 +1,149 @@
+"""Build the reports of all packed sweeps, and the figures that the docs show.
+
+    python scripts/build_results.py              # build/reports/NAME/index.html, figures/, data/
+    python scripts/build_results.py --figures    # and the figures of docs/figures anew
+    python scripts/build_results.py --only figure1-half ablations-works
+
+A page shows ``figures/NAME/FILE.svg``: FILE of the report NAME, or a figure that a script of
+experiments/ draws. Figures of the theory are drawn by experiments/theory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import runpy
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+from lpo.report.main import Clips, make_report
+from lpo.report.runs import Runs
+
+ROOT = Path(__file__).parents[1]
+REPORTS, FIGURES = ROOT / "build" / "reports", ROOT / "docs" / "figures"
+SHOWN = re.compile(r"figures/([\w-]+/[\w.-]+\.svg)")
+
+
+class Report(NamedTuple):
+    name: str
+    title: str
+    sources: tuple[str, ...]  # GROUP/SWEEP, for experiments/GROUP/results/SWEEP.parquet
+    reference: str | None = None
+
+    def files(self) -> list[Path]:
+        parts = (source.split("/") for source in self.sources)
+        return [ROOT / "experiments" / a / "results" / f"{b}.parquet" for a, b in parts]
+
+
+ALL = (
+    Report("figure1-half", "Figure 1, thresholds half", ("figure1/half",)),
+    Report("figure1-hard", "Figure 1, thresholds hard", ("figure1/hard",)),
+    Report("figure2-10k", "Figure 2, 10,000 steps", ("figure2/steps10k",), "lpo-norm"),
+    Report("figure2-200k", "Figure 2, 200,000 steps", ("figure2/steps200k",), "lpo-norm"),
+    Report(
+        "components-locomotion",
+        "lpo-s beside figure 1",
+        ("components/locomotion", "figure1/half", "components/control"),
+        "lpo-s",
+    ),
+    Report("components-deepsea", "DeepSea with 20 rows", ("components/deepsea",), "lpo-s"),
+    Report(
+        "components-lock",
+        "The bidirectional lock",
+        ("components/lock5", "components/lock10", "components/lock15"),
+        "pcpg",
+    ),
+    Report("components-rollin", "Roll-in in half of the episodes or all", ("components/rollin",)),
+    Report("components-features", "Features of pcpg's bonus", ("components/features",)),
+    Report("components-width", "Training of the width network", ("components/width",)),
+    Report(
+        "ablations-parts",
+        "Ablations: one thing at a time away from lpo",
+        ("ablations/parts",),
+        "lpo",
+    ),
+    Report(
+        "ablations-reasons",
+        "Why SparseHalfCheetah stalls: one suspect at a time",
+        ("ablations/reasons",),
+        "lpo",
+    ),
+    Report(
+        "ablations-control",
+        "The unchanged cheetah, stepped by Gymnasium",
+        ("ablations/control",),
+    ),
+    Report(
+        "ablations-posture",
+        "Why cheetahs tumble: three changed tasks",
+        ("ablations/posture",),
+    ),
+    Report(
+        "ablations-works",
+        "What makes SparseHalfCheetah work: the angle modulo a turn",
+        ("ablations/works",),
+        "lpo",
+    ),
+    Report("ablations-peer", "ENIAC with the angle modulo a turn", ("ablations/peer",)),
+)
+
+
+def build(report: Report) -> Path:
+    """Write the page, the figures and the data of a report."""
+    command = "python scripts/build_results.py"
+    out = REPORTS / report.name
+    return make_report(
+        Runs(report.files()), out, report.title, command, report.reference, Clips({})
+    )
+
+
+def draw_others() -> None:
+    """Draw the figures that belong to no report, each beside those of the report it stands with."""
+    posture = runpy.run_path(str(ROOT / "experiments" / "figure1" / "posture.py"))
+    for report, name, by in (
+        ("figure1-half", "posture", "label"),
+        ("ablations-reasons", "posture-ablations", "task"),
+        ("ablations-works", "posture-works", "task"),
+    ):
+        cells = posture["read"](posture["RESULTS"] / f"{name}.csv", by)
+        posture["draw"](REPORTS / report / "figures", name, cells)
+    reasons = runpy.run_path(str(ROOT / "experiments" / "ablations" / "reasons.py"))
+    reasons["draw"](REPORTS / "ablations-reasons" / "figures")
+
+
+def shown() -> set[str]:
+    """List the figures of reports that pages show, as NAME/FILE.svg."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    found = {name for page in pages for name in SHOWN.findall(page.read_text(encoding="utf-8"))}
+    return {name for name in found if name.split("/")[0] in {report.name for report in ALL}}
+
+
+def refresh() -> None:
+    """Copy what pages show to docs/figures."""
+    for name in sorted(shown()):
+        report, file = name.split("/")
+        (FIGURES / report).mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(REPORTS / report / "figures" / file, FIGURES / name)
+        print(FIGURES / name)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Reports and figures of the packed sweeps")
+    parser.add_argument("--figures", action="store_true", help="refresh docs/figures too")
+    names = [report.name for report in ALL]
+    parser.add_argument("--only", nargs="+", choices=names, help="these reports only")
+    options = parser.parse_args()
+    if options.figures and options.only:
+        parser.error("--figures needs all reports; leave --only out")
+    for report in ALL:
+        if not options.only or report.name in options.only:
+            print(build(report), flush=True)
+    if not options.only:
+        draw_others()
+    if options.figures:
+        refresh()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,160 @@
+"""Runs: what a report reads of a run, and how it is found in run directories and sweeps."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lpo import config as configs
+from lpo.errors import LPOError
+from lpo.runs.directory import RunDirectory
+from lpo.runs.visits import from_json
+
+Row = dict[str, Any]
+VisitCounts = tuple[list[dict[str, Any]], np.ndarray]  # axes; counts [quarter, first, second]
+OLD_SUCCESS = {
+    "eval/success": "eval/normalized_return",
+    "rollout/success": "rollout/normalized_return",
+}
+
+
+@dataclass(frozen=True)
+class Record:
+    """One run in memory, from its directory or from a packed file."""
+
+    path: Path  # the directory, or FILE.parquet/NAME
+    label: str  # of the sweep that made it, else the algorithm
+    config: str  # config.json
+    task: str  # task.json
+    rows: list[Row]  # metrics.jsonl
+    timing: list[Row]  # timing.jsonl
+    visits: VisitCounts | None = None
+    policy: bytes | None = None  # a saved policy, where a packed file holds one
+    packed: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+
+def read_directory(path: Path, label: str | None = None) -> Record:
+    """Reads a run directory; ``label`` is by default the one that the sweep around it gave it."""
+    run = RunDirectory.open(path)
+    config, task = read_text(run.config_file), read_text(run.task_file)
+    rows = with_new_names(run.metrics(), declared(task, str(path)), is_old(config))
+    return Record(
+        path, label or label_of(path, config), config, task, rows, run.timing(), read_visits(run)
+    )
+
+
+def is_old(config: str) -> bool:
+    """Returns whether a configuration was written by version 0.1."""
+    with contextlib.suppress(ValueError, AttributeError):
+        return "format" not in json.loads(config)
+    return False
+
+
+def read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise LPOError(f"Cannot read {path} ({error}); pass a whole run directory.") from error
+
+
+def declared(task: str, source: str) -> dict[str, Any]:
+    """Parse what the environment said of itself when the run began."""
+    try:
+        values = json.loads(task)
+    except ValueError as error:
+        raise LPOError(f"The task of {source} is not JSON ({error}); pass a whole run.") from error
+    if not isinstance(values, dict):
+        raise LPOError(f"The task of {source} is not a JSON object; pass a whole run.")
+    return values
+
+
+def read_visits(run: RunDirectory) -> VisitCounts | None:
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        return from_json(run.visits_file.read_text())
+    return None
+
+
+def with_new_names(rows: list[Row], task: dict[str, Any], old: bool) -> list[Row]:
+    """Gives the rows of version 0.1 the names of today.
+
+    0.1 called the mean return over the largest possible one `success`. A task that declared no
+    largest return had a `success` of another meaning, which is left out.
+    """
+    if not old:
+        return rows
+    names = {
+        old: new if task.get("max_return") is not None else None for old, new in OLD_SUCCESS.items()
+    }
+    return [
+        {new: value for key, value in row.items() if (new := names.get(key, key)) is not None}
+        for row in rows
+    ]
+
+
+def score_metric(rows: list[Row]) -> str:
+    """Name the return that a run is judged by: evaluations, or else rollouts."""
+    return "eval/return" if any("eval/return" in row for row in rows) else "rollout/return"
+
+
+def first_reward(rows: list[Row]) -> int | None:
+    """Steps at the end of the first rollout with a reward."""
+    met = (row for row in rows if row.get("rollout/reward_rate", 0) > 0)
+    return next((int(row["env_steps"]) for row in met), None)
+
+
+def has_returns(record: Record) -> bool:
+    """Tell whether a run has something to show yet."""
+    return any("eval/return" in row or "rollout/return" in row for row in record.rows)
+
+
+def find_directories(paths: Sequence[Path]) -> list[Path]:
+    """List the run directories in ``paths``, each of which is a run or holds runs (a sweep)."""
+    found: list[Path] = []
+    for path in paths:
+        inside = (
+            sorted(p for p in path.iterdir() if RunDirectory(p).exists) if path.is_dir() else []
+        )
+        places = {row["name"]: i for i, row in enumerate(planned(path))}
+        inside.sort(key=lambda p, at=places: at.get(p.name, len(at)))
+        if RunDirectory(path).exists:
+            found.append(path)
+        elif inside:
+            found += inside
+        else:
+            raise LPOError(
+                f"{path} is no run and holds none; pass runs, a sweep's directory or a packed "
+                ".parquet file."
+            )
+    return list(dict.fromkeys(found))
+
+
+def read_plan(sweep: Path) -> dict[str, Any]:
+    """Read a sweep's plan; empty where ``sweep`` is not the directory of one."""
+    with contextlib.suppress(OSError, ValueError):
+        plan = json.loads((sweep / "sweep.json").read_text())
+        return plan if isinstance(plan, dict) else {}
+    return {}
+
+
+def planned(sweep: Path) -> list[dict[str, Any]]:
+    """List the rows of a sweep's plan that name a run and its label."""
+    with contextlib.suppress(TypeError, AttributeError):
+        return [row for row in read_plan(sweep).get("runs", []) if {"name", "label"} <= row.keys()]
+    return []
+
+
+def label_of(run: Path, config: str) -> str:
+    """Take the label from the sweep around the run; a run on its own goes by its algorithm."""
+    rows = planned(run.parent)
+    named = (str(row["label"]) for row in rows if row["name"] == run.name)
+    return next(named, None) or configs.from_json(config, str(run / "config.json")).algo
