@@ -1,7 +1,6 @@
 """Reports of run directories written by hand: every number on them is known."""
 
 import csv
-import dataclasses
 import json
 import re
 import shutil
@@ -11,23 +10,27 @@ import numpy as np
 import pytest
 
 from lpo import cli, config
-from lpo.config import Config
+from lpo.config import configure, flat
 from lpo.errors import LPOError
 from lpo.report.clips import beside_report, make_clips
 from lpo.report.figures import colors, slim
-from lpo.report.runs import Runs, flat
+from lpo.report.runs import Runs
 from lpo.report.tables import cell_rows, option_rows
 from lpo.runs.visits import Visits
 
 TASK = {
     "id": "lpo/SparseHopper-v0", "preset": "half", "quantity": "x_velocity", "threshold": 0.7402,
     "max_return": 1000.0,
+    "projection": [
+        {"name": "x_velocity", "index": 5, "low": -2.0, "high": 4.0},
+        {"name": "height", "index": 0, "low": 0.6, "high": 1.6},
+    ],
 }  # fmt: skip
 
 
 def write_run(path, returns, rates=(0.0, 0.1), task=TASK, **options):
     """A run with an evaluation every 1000 steps; ``rates`` are the first reward rates."""
-    c = Config(**{"steps": 1000 * len(returns), "threshold": "half", **options})
+    c = configure(**{"steps": 1000 * len(returns), "threshold": "half", **options})
     path.mkdir(parents=True)
     (path / "config.json").write_text(config.to_json(c))
     (path / "task.json").write_text(json.dumps(task))
@@ -38,7 +41,7 @@ def write_run(path, returns, rates=(0.0, 0.1), task=TASK, **options):
         row |= {"rollout/reward_rate": rate, "rollout/return": value}
         rows.append(row | ({} if c.algo == "ppo" else {"bonus/mean": 1.0 / (i + 1)}))
     (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    visits = Visits(task["id"], c.steps)
+    visits = Visits(task, c.steps)
     visits.add(np.zeros((3, 1, 11)), np.ones((3, 1), bool), 0)
     (path / "visits.json").write_text(visits.to_json() or "")
     timing = {"env_steps": 1000, "time/rollout_s": 2.0, "time/learn_s": 3.0, "time/eval_s": 5.0}
@@ -156,9 +159,10 @@ def test_labels_come_from_the_sweep_and_options_are_told_apart(sweep, tmp_path):
     assert {"option": "epochs", "lpo": "10", "ppo": "10", "rnd": "3"} in differing
     assert {"option": "rollout", "value": "2048"} in shared
     names = {row["option"] for row in differing + shared}
-    assert names >= {f.name for f in dataclasses.fields(Config)} - {
-        "seed", "threads", "env", "threshold", "keep_checkpoints", "checkpoint_every",
-    }  # fmt: skip
+    known = flat(configure("lpo")).keys() | flat(configure("rnd")).keys()
+    left_out = {"seed", "threads", "env", "threshold", "keep_checkpoints", "checkpoint_every"}
+    assert names == known - left_out
+    assert {"option": "beta", "lpo": "1.0", "ppo": "–", "rnd": "1.0"} in differing
 
 
 def test_unlike_runs_under_one_label_are_refused(tmp_path):
@@ -254,18 +258,33 @@ def test_plot_names_the_metrics_that_a_packed_file_has(sweep, tmp_path, capsys):
     assert "choose one of bonus/mean, eval/return, rollout/return" in capsys.readouterr().err
 
 
-def test_options_of_parts_are_named_after_them():
-    nested = {"seed": 1, "bonus": {"inputs": "sa", "net": {"hidden": [64, 64]}}, "start": None}
-    assert dict(flat(nested)) == {
-        "seed": 1, "bonus.inputs": "sa", "bonus.net.hidden": [64, 64], "start": None,
-    }  # fmt: skip
-
-
 def test_a_packed_run_has_no_clip_and_the_page_says_so(sweep, tmp_path):
     assert lpo("pack", sweep, "--out", tmp_path / "a.parquet") == 0
     clips = make_clips(Runs([tmp_path / "a.parquet"]), beside_report(tmp_path / "report"))
     assert clips.files == {} and not (tmp_path / "report").exists()
     assert "No clip of 2 cells" in clips.note and "packed without its policy" in clips.note
+
+
+def test_the_best_policy_of_a_cell_is_packed_and_acts(tiny, tmp_path):
+    from lpo.policy import Policy
+    from lpo.runs.run import start
+
+    for seed in range(2):
+        c = tiny(steps=320, seed=seed, eval_every=160, checkpoint_every=160)
+        with start(c, tmp_path / "runs" / f"s{seed}") as run:
+            run.advance(320)
+    assert lpo("pack", tmp_path / "runs", "--out", tmp_path / "a.parquet") == 0
+    packed = Runs([tmp_path / "a.parquet"]).runs
+    best = max(packed, key=lambda run: run.best)
+    assert [run.policy is not None for run in packed] == [run is best for run in packed]
+    assert best.policy is not None
+    obs = np.ones((3, 11))
+    policies = Policy.from_bytes(best.policy, "x"), Policy.load(tmp_path / "runs" / best.name)
+    a, b = (policy.predict(obs, deterministic=True)[0] for policy in policies)
+    np.testing.assert_array_equal(a, b)
+    for damage in (b"", best.policy[:100], b"x" * 200):
+        with pytest.raises(LPOError, match="pack the runs again"):
+            Policy.from_bytes(damage, "x")
 
 
 def test_curves_are_drawn_to_a_hundredth_of_a_pixel():
