@@ -174,6 +174,15 @@ def test_foreign_files_are_refused(file, tmp_path):
     refused(tmp_path / "missing.parquet")
 
 
+@pytest.mark.parametrize("lost", ["visits/counts", "name", "env_steps", "label", "task"])
+def test_right_checksums_over_half_a_run_are_refused(tmp_path, lost):
+    row = store.columns_of(record(tmp_path))
+    del row[lost]
+    path = tmp_path / "half.parquet"
+    path.write_bytes(store.encoded([row | {"sha256": store.digest(row)}], ABOUT))
+    refused(path)
+
+
 def test_no_flipped_byte_gets_through(file):
     whole, read = file.read_bytes(), store.read(file)
     rng = np.random.default_rng(0)

@@ -136,10 +136,17 @@ def read(path: Path) -> Packed:
         rows = [dict(zip(table.column_names, row, strict=True)) for row in rows_of(table)]
         check(rows, stated)
         records = [record_of(row, path) for row in rows]
-    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        return Packed(records, About(**{field: stated[field] for field in About._fields}))
+    except (
+        pa.ArrowException,
+        OSError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+    ) as error:
         why = f"it has no {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
         raise LPOError(f"Cannot read the packed runs {path} ({why}); {remedy}.") from error
-    return Packed(records, About(**{field: stated[field] for field in About._fields}))
 
 
 def thinned(rows: list[Row]) -> list[Row]:
@@ -268,6 +275,8 @@ def check(rows: list[dict[str, Any]], stated: dict[str, Any]) -> None:
 
 def record_of(row: dict[str, Any], path: Path) -> Record:
     """Make a run of a row whose checksum was found right."""
+    if missing := [key for key in ("name", "label", "task", "config") if row[key] is None]:
+        raise ValueError(f"a run in it has no {missing[0]}")
     metrics = {key: row[key] for key in KEPT if row.get(key) is not None}
     times = {k: v for k, v in row.items() if k.startswith(TIME) and v is not None}
     visits = None
