@@ -9,7 +9,7 @@ import lpo.theory
 ROOM = Path(lpo.theory.__file__).parent
 
 
-ALLOWED = {"numpy", "numba", "matplotlib", "rich", "tyro"} | set(sys.stdlib_module_names)
+ALLOWED = {"numpy", "numba"} | set(sys.stdlib_module_names)
 
 
 def imports(path: Path) -> set[str]:

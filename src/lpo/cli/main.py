@@ -289,9 +289,9 @@ def list_all(arguments: list[str]) -> None:
 def theory(arguments: list[str]) -> None:
     if importlib.util.find_spec("numba") is None:
         raise LPOError("`lpo theory` needs numba; run `pip install 'lpo-rl[theory]'`.")
-    from lpo.theory.cli import dispatch
+    from lpo.cli.theory import dispatch
 
-    dispatch(arguments)
+    sys.exit(dispatch(arguments))
 
 
 COMMANDS = {

@@ -19,10 +19,10 @@ ONE_THREAD = {name: "1" for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", 
 DEFAULTS = {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false", "JAX_PLATFORMS": "cpu"}
 
 
-def command(root: Path, name: str, core: int | None) -> list[str]:
+def command(root: Path, name: str, core: int | None, module: str = "lpo.sweep.worker") -> list[str]:
     """The command line of the worker, for a parent that is this process."""
     pinned = "" if core is None else str(core)
-    return [sys.executable, "-m", "lpo.sweep.worker", str(root), name, str(os.getpid()), pinned]
+    return [sys.executable, "-m", module, str(root), name, str(os.getpid()), pinned]
 
 
 def environment(**more: str) -> dict[str, str]:
