@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from lpo.report.theory import write
+from lpo.sweep.theory import run_grid
 from lpo.theory.algorithms import Options
-from lpo.theory.compare import both_tables, cells, run_grid
-from lpo.theory.figures import exponents, gap_against_samples, switch_curves, switches_against_n
+from lpo.theory.compare import cells
 
 OUT = Path(__file__).parent / "results" / "compare"
 NAMES = ("lpo", "lpo-patient", "eniac", "pcpg", "copoe", "lsvi-ucb", "ucbvi", "kong")
@@ -25,18 +26,16 @@ BUDGETS = {  # MDP → N, episodes, M
 }
 
 
-def main() -> None:
-    rows = []
+def main() -> int:
+    grid = []
     for mdp, (N, episodes, M) in BUDGETS.items():
-        grid = cells(NAMES, [mdp], SEEDS, N, episodes, M, 600.0, Options(roll_in="law"))
-        rows += run_grid(grid, OUT, processes=1)
-    text = both_tables(rows)
-    (OUT / "table.md").write_text(text + "\n")
-    gap_against_samples(rows, OUT / "gap.png")
-    exponents(rows, OUT / "exponents.png")
-    switches_against_n(switch_curves(rows), OUT / "switches.png")
-    print(text)
+        grid += cells(NAMES, [mdp], SEEDS, N, episodes, M, 600.0, Options(roll_in="law"))
+    rows = run_grid(grid, OUT, processes=1, again="python experiments/theory/compare.py")
+    if isinstance(rows, int):
+        return rows
+    print(write(rows, OUT))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

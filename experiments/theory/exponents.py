@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from lpo.report.figures import colors, legend, panel
 from lpo.theory import zoo
 from lpo.theory.algorithms import Options
 from lpo.theory.constants import Constants
@@ -65,23 +66,18 @@ def table(rows: list[dict]) -> str:
 
 
 def draw(rows: list[dict]) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg", force=False)
-    from matplotlib import pyplot as plt
-
-    figure, ax = plt.subplots(figsize=(5, 3.8))
-    for i, name in enumerate(ALGORITHMS):
-        mine = [r for r in rows if r["algorithm"] == name]
-        gaps, steps = ([r[k] for r in mine] for k in (GAP, "env_steps"))
-        ax.plot(1 / np.array(gaps), steps, "o", ms=4, color=f"C{i}",
-                label=f"{name}: slope {slope(mine, GAP):.2f}")  # fmt: skip
-    ax.set(xscale="log", yscale="log", xlabel="V* / measured gap of the mixture",
-           ylabel="environment steps", title="theorem's schedule on chain(3)")  # fmt: skip
-    ax.legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(HERE / "exponents.png", dpi=110)
-    plt.close(figure)
+    color = colors(list(ALGORITHMS))
+    with panel(HERE, "exponents") as ax:
+        for name in ALGORITHMS:
+            mine = [r for r in rows if r["algorithm"] == name]
+            gaps, steps = (np.array([r[k] for r in mine]) for k in (GAP, "env_steps"))
+            label = f"{name}: slope {slope(mine, GAP):.2f}"
+            ax.plot(1 / gaps, steps, "o", ms=4, color=color[name], label=label)
+        ax.set(xscale="log", yscale="log", xlabel="V* / measured gap of the mixture",
+               ylabel="environment steps", title="theorem's schedule on chain(3)")  # fmt: skip
+        ax.set_xticks([3, 10, 30], ["3", "10", "30"])
+        ax.set_xticks([], minor=True)
+        legend(ax)
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ import json
 from pathlib import Path
 
 from lpo.theory import zoo
-from lpo.theory.algorithms import Options
+from lpo.theory.algorithms import Critic, Options
 from lpo.theory.constants import Constants
 from lpo.theory.runner import run, summary
 
@@ -22,7 +22,9 @@ HERE = Path(__file__).parent / "results"
 SEEDS = range(10)
 FRESH = range(10, 20)  # for the rows added after the first table, see docs/theory.md
 THRESHOLD = {"exact": 0.01, "sampled": 0.02}
-TASKS = {  # critic → (MDP, size, N, M)
+Task = tuple[str, int, int, int]  # MDP, size, N, M
+Tasks = dict[Critic, list[Task]]
+TASKS: Tasks = {
     "exact": [
         ("deepsea", 8, 10_000, 1),
         ("deepsea", 10, 20_000, 1),
@@ -40,7 +42,7 @@ TASKS = {  # critic → (MDP, size, N, M)
 }
 # The first table missed one seed of RiverSwim, one of the linear MDP and two of the lock. The
 # theorem's own M = N was then tried on seeds that had not been used.
-SECOND = {
+SECOND: Tasks = {
     "sampled": [
         ("riverswim", 6, 10_000, 10_000),
         ("linear", 20, 10_000, 10_000),
@@ -49,9 +51,9 @@ SECOND = {
 }
 # That mended RiverSwim and the linear MDP. On the lock all misses had seen 299 of the 300 reachable
 # pairs: N was too small, not M. Twice the N, the first M, seeds unused so far:
-THIRD = {"sampled": [("lock", 5, 20_000, 3000)]}
+THIRD: Tasks = {"sampled": [("lock", 5, 20_000, 3000)]}
 # Patience (a switch only after 5 % more additions) is ours, not the paper's; same fresh seeds.
-PATIENT = {
+PATIENT: Tasks = {
     "sampled": [
         ("lock", 5, 50_000, 10_000),
         ("lock", 10, 200_000, 30_000),
@@ -59,7 +61,7 @@ PATIENT = {
         ("deepsea", 20, 100_000, 10_000),
     ]
 }
-PLAN = [
+PLAN: list[tuple[Critic, Task, range, float]] = [
     (critic, task, seeds, patience)
     for table, seeds, patience in (
         (TASKS, SEEDS, 0),

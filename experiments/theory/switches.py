@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
+from lpo.report.theory import fits, switches_against_n
 from lpo.theory import zoo
 from lpo.theory.algorithms import Options
 from lpo.theory.constants import Constants
-from lpo.theory.figures import fits, switches_against_n
 from lpo.theory.runner import run
 
 HERE = Path(__file__).parent / "results"
@@ -84,7 +84,7 @@ def main() -> None:
     for name, size in MDPS:
         mine = [r for r in rows if (r["mdp"], r["size"]) == (name, size)]
         curves[f"{name}({size})"], report[f"{name}({size})"] = gather(mine)
-    switches_against_n(curves, HERE / "switches.png")
+    switches_against_n(curves, HERE)
     (HERE / "switches.json").write_text(json.dumps(report, indent=1) + "\n")
     print(json.dumps(report, indent=1))
 

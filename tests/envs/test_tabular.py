@@ -1,4 +1,4 @@
-"""DeepSea and the lock: worked by hand, and equal to the theory's MDPs where it is installed."""
+"""DeepSea and the lock as environments, worked by hand."""
 
 from __future__ import annotations
 
@@ -7,37 +7,8 @@ import numpy as np
 import pytest
 
 from lpo.envs import make_batch
-from lpo.envs.tabular import combination_lock, deep_sea
 from lpo.errors import LPOError
-
-
-def dense(table):
-    """P [S·A, S] and r [S·A] as the theory lays them out, with the end absorbing."""
-    states, actions = table.reward.shape
-    P = np.zeros((states * actions, states))
-    pairs = np.arange(states * actions)
-    for which, weight in ((0, 1 - table.chance), (1, table.chance)):
-        np.add.at(P, (pairs, table.successor[..., which].ravel()), weight.ravel())
-    return P, table.reward.ravel()
-
-
-@pytest.mark.parametrize("size", [2, 3, 8])
-@pytest.mark.parametrize("slip", [0.0, 0.1])
-def test_deep_sea_is_the_theorys(size, slip):
-    zoo = pytest.importorskip("lpo.theory.zoo")
-    theirs = zoo.deepsea(size, slip=slip, seed=3)
-    P, r = dense(deep_sea(size, slip, layout=3))
-    np.testing.assert_allclose(P, theirs.P, atol=1e-12)
-    np.testing.assert_allclose(r, theirs.r, atol=1e-12)
-
-
-@pytest.mark.parametrize(("length", "actions"), [(1, 2), (5, 10), (4, 3)])
-def test_the_lock_is_the_theorys(length, actions):
-    zoo = pytest.importorskip("lpo.theory.zoo")
-    theirs = zoo.lock(length, actions, seed=2)
-    P, r = dense(combination_lock(length, actions, layout=2))
-    np.testing.assert_allclose(P, theirs.P, atol=1e-12)
-    np.testing.assert_allclose(r, theirs.r, atol=1e-12)
+from lpo.finite import deep_sea
 
 
 def play(env, choose):

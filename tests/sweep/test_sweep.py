@@ -18,6 +18,7 @@ from lpo.runs import run
 from lpo.runs.directory import RunDirectory
 from lpo.sweep.board import Board, clock
 from lpo.sweep.grid import Grid, Item, expand, read_grid
+from lpo.sweep.jobs import TrainingJob
 from lpo.sweep.plan import clear, held, last_words, standing, write_plan
 
 CACHE = ("JAX_COMPILATION_CACHE_DIR", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS")
@@ -194,7 +195,7 @@ def test_a_sweep_has_one_owner_and_a_directory_of_its_own(tmp_path):
 
 def test_time_left(tmp_path, tiny):
     items = [Item(name, "lpo", tiny(steps=1000)) for name in "abc"]
-    board = Board(tmp_path, Grid("g", items), workers=2)
+    board = Board("g", [TrainingJob(tmp_path, item) for item in items], workers=2)
     a, b, c = board.tracks.values()
     assert board.seconds_left([a, b, c]) is None
     a.state, a.steps = "done", 1000

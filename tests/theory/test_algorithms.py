@@ -1,5 +1,7 @@
 """Algorithms 1-6, line by line: probabilities, unbiased critics, hand-worked updates."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -26,6 +28,11 @@ from lpo.theory.constants import Constants
 from lpo.theory.mdp import MDP, q_from_v, value, visitation
 from lpo.theory.policy import Cover, uniform
 from lpo.theory.simulate import action_cdf, geometric, roll_out
+
+
+def make_options(**given: Any) -> Options:
+    """Options by names that only the test knows."""
+    return Options(**given)
 
 
 def box_for(m: MDP) -> Box:
@@ -319,7 +326,7 @@ def test_bad_constants_and_options_are_refused():
         Constants.practical(m, 0)
     for name in CHOICES:
         with pytest.raises(LPOError, match="choose"):
-            Options(**{name: "nonsense"})
+            make_options(**{name: "nonsense"})
 
 
 def test_patience_waits_for_a_share_of_additions():
@@ -352,7 +359,7 @@ def test_a_cover_that_need_not_walk_forgets_old_policies():
 def test_every_reading_reaches_the_optimum_of_a_short_chain(name, choice):
     m = zoo.chain(4, gamma=0.8)
     c = Constants.practical(m, 400, M=3000, eta=5.0)
-    trace = lpo(m, box_for(m), c, np.random.default_rng(0), Options(**{name: choice}))
+    trace = lpo(m, box_for(m), c, np.random.default_rng(0), make_options(**{name: choice}))
     assert trace.gap_last[-1] < 0.05 * m.optimal_value
 
 
@@ -364,7 +371,7 @@ def test_the_two_readings_of_the_bonus_lead_to_the_same_run(critic):
     m = zoo.chain(4)
     c = Constants.practical(m, 200, M=100)
     runs = [
-        lpo(m, box_for(m), c, np.random.default_rng(0), Options(critic=critic, known=known))
+        lpo(m, box_for(m), c, np.random.default_rng(0), make_options(critic=critic, known=known))
         for known in CHOICES["known"]
     ]
     assert runs[0].steps == runs[1].steps

@@ -119,7 +119,7 @@ def test_unknown_names_and_sizes_are_refused():
         zoo.make("nowhere")
     with pytest.raises(LPOError, match="at least"):
         zoo.deepsea(1)
-    with pytest.raises(LPOError, match="at least 2 actions"):
+    with pytest.raises(LPOError, match="num_actions is 1; pass a whole number of at least 2"):
         zoo.lock(3, num_actions=1)
     with pytest.raises(LPOError, match="small fraction"):
         zoo.linear_mdp(bias=1.5)

@@ -243,9 +243,9 @@ def list_all(arguments: Sequence[str]) -> None:
 def theory(arguments: Sequence[str]) -> None:
     if importlib.util.find_spec("numba") is None:
         raise LPOError("`lpo theory` needs numba; run `pip install 'lpo-rl[theory]'`.")
-    from lpo.theory.cli import dispatch
+    from lpo.cli.theory import dispatch
 
-    dispatch(arguments)
+    sys.exit(dispatch(arguments))
 
 
 COMMANDS = {

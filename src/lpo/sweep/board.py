@@ -4,37 +4,47 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from lpo.runs.directory import RunDirectory
-from lpo.sweep.grid import Grid, Item
-from lpo.sweep.plan import standing
+from lpo.sweep.jobs import Job
 
 EVERY = 60.0  # seconds between lines of progress where there is no terminal
 
 
-class Track:
-    """One run as it was last seen: steps, return and speed since it was first seen at work."""
+class Words(NamedTuple):
+    """What the numbers of a board are called."""
 
-    def __init__(self, root: Path, item: Item):
-        self.root, self.item = root, item
-        self.state, self.steps = standing(root, item)
-        self.returned: float | None = None
+    unit: str  # in which jobs are as long as they are
+    score: str
+    digits: int  # of a score behind the point
+
+
+TRAINING = Words("steps", "return", 1)
+
+
+class Track:
+    """One job as it was last seen: steps, score and speed since it was first seen at work."""
+
+    def __init__(self, job: Job):
+        self.job = job
+        self.state: str
+        self.state, self.steps = job.standing()
+        self.score: float | None = None
         self.since: tuple[float, int] | None = None
         self.rate = 0.0  # steps/s now
         self.pace = 0.0  # steps/s when it was last at work
         self.look()
 
     def look(self) -> None:
-        seen = RunDirectory(self.root / self.item.name).latest_metrics()
-        self.returned = seen.get("eval/return", seen.get("rollout/return", self.returned))
-        steps = int(seen.get("env_steps", self.steps))
+        seen = self.job.progress()
+        self.score = self.score if seen.score is None else seen.score
+        steps = self.steps if seen.reached is None else seen.reached
         if self.state == "running":
             now = time.monotonic()
             if self.since is None or steps < self.since[1]:
@@ -52,11 +62,11 @@ class Track:
 
 
 class Board:
-    """All runs of a sweep; an executor calls ``begin``, ``end`` and, now and then, ``refresh``."""
+    """All jobs of a grid; an executor calls ``begin``, ``end`` and, now and then, ``refresh``."""
 
-    def __init__(self, root: Path, grid: Grid, workers: int):
-        self.root, self.grid, self.workers = root, grid, workers
-        self.tracks = {item.name: Track(root, item) for item in grid.items}
+    def __init__(self, title: str, jobs: Sequence[Job], workers: int, words: Words = TRAINING):
+        self.title, self.workers, self.words = title, workers, words
+        self.tracks = {job.name: Track(job) for job in jobs}
         self.started = self.told = time.monotonic()
         self.live: Live | None = None
 
@@ -70,8 +80,8 @@ class Board:
         if state == "failed":
             self.say(f"FAILED {name}: {words}")
         elif state == "done":
-            shown = "–" if track.returned is None else f"{track.returned:.1f}"
-            self.say(f"done   {name}  return {shown}  ({self.summary()})")
+            shown = "–" if track.score is None else f"{track.score:.{self.words.digits}f}"
+            self.say(f"done   {name}  {self.words.score} {shown}  ({self.summary()})")
         else:
             self.say(f"{state:6s} {name} {words}".rstrip())
 
@@ -100,32 +110,30 @@ class Board:
             return 0.0
         if not paces:
             return None
-        left = sum(max(track.item.config.steps - track.steps, 0) for track in to_do)
+        left = sum(max(track.job.size - track.steps, 0) for track in to_do)
         return left / (sum(paces) / len(paces) * min(self.workers, len(to_do)))
 
     def summary(self) -> str:
         tracks = list(self.tracks.values())
         rate = sum(track.rate for track in tracks)
         failed = f", {n} failed" if (n := self.count("failed")) else ""
-        speed = f", {rate:,.0f} steps/s" if rate else ""  # unknown until a run has logged twice
+        # The speed is unknown until a run has logged twice.
+        speed = f", {per_second(rate)} {self.words.unit}/s" if rate else ""
         return (
             f"{self.count('done')}/{len(tracks)} done, {self.count('running')} running{failed}"
             f"{speed}, {clock(self.seconds_left(tracks))} left"
         )
 
     def table(self) -> Table:
-        """A row for each cell: its runs, mean return, speed and time."""
-        table = Table(title=self.grid.name, title_justify="left", caption=self.summary())
+        """A row for each cell: its runs, mean score, speed and time."""
+        table = Table(title=self.title, title_justify="left", caption=self.summary())
         for name in ("cell", "task"):
             table.add_column(name)
-        for name in ("runs", "return", "steps/s", "time left"):
+        for name in ("runs", self.words.score, f"{self.words.unit}/s", "time left"):
             table.add_column(name, justify="right")
         cells: dict[tuple[str, str], list[Track]] = {}
         for track in self.tracks.values():
-            c = track.item.config
-            threshold = f" {c.task.threshold}" if c.task.threshold else ""
-            task = c.task.env.split("/")[-1] + threshold
-            cells.setdefault((track.item.label, task), []).append(track)
+            cells.setdefault((track.job.label, track.job.task), []).append(track)
         for (label, task), tracks in cells.items():
             table.add_row(label, task, *self.row(tracks))
         return table
@@ -134,12 +142,12 @@ class Board:
         states = [track.state for track in tracks]
         runs = f"{states.count('done')}/{len(tracks)}"
         runs += " [red]" + f"{n} failed[/]" if (n := states.count("failed")) else ""
-        returns = [track.returned for track in tracks if track.returned is not None]
+        scores = [track.score for track in tracks if track.score is not None]
         rate = sum(track.rate for track in tracks)
         return (
             runs,
-            f"{sum(returns) / len(returns):.1f}" if returns else "–",
-            f"{rate:,.0f}" if rate else "–",
+            f"{sum(scores) / len(scores):.{self.words.digits}f}" if scores else "–",
+            per_second(rate) if rate else "–",
             clock(self.seconds_left(tracks)),
         )
 
@@ -156,6 +164,10 @@ def shown(board: Board) -> Iterator[Board]:
         finally:
             live.update(board.table())
             board.live = None
+
+
+def per_second(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
 
 
 def clock(seconds: float | None) -> str:

@@ -13,15 +13,18 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from lpo.sweep.board import Board
+from lpo.sweep.jobs import Job
 from lpo.sweep.plan import last_words, log_file
-from lpo.sweep.worker import command, environment
+from lpo.sweep.worker import environment
 
 TICK = 0.2  # seconds between looks at the processes
 PATIENCE = 60.0  # seconds that runs get to write a checkpoint when the sweep is stopped
 
 
-class Job(NamedTuple):
-    name: str
+class Working(NamedTuple):
+    """A job at work."""
+
+    job: Job
     core: int | None
     process: subprocess.Popen[bytes]
 
@@ -51,76 +54,81 @@ def shared_code(root: Path) -> Iterator[dict[str, str]]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def launch(
-    root: Path, name: str, core: int | None, inherited: IO[bytes], code: dict[str, str]
-) -> Job:
+def launch(job: Job, core: int | None, inherited: IO[bytes], variables: dict[str, str]) -> Working:
     """From the main thread only: a run ends with the thread that started it."""
-    with open(log_file(root, name), "ab") as log:
+    with open(log_file(job.root, job.name), "ab") as log:
         process = subprocess.Popen(
-            command(root, name, core),
-            env=environment(**code),
+            job.command(core),
+            env=environment(**variables),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,  # Ctrl-C reaches the sweep, and the runs through it
             pass_fds=(inherited.fileno(),),
         )
-    return Job(name, core, process)
+    return Working(job, core, process)
 
 
 def run_local(
-    root: Path, names: Sequence[str], cores: Sequence[int | None], board: Board, lock: IO[bytes]
+    jobs: Sequence[Job],
+    cores: Sequence[int | None],
+    board: Board,
+    lock: IO[bytes],
+    variables: dict[str, str],
 ) -> bool:
-    """Run ``names``, in order, on ``cores``; False when a signal stopped it."""
-    waiting, free, jobs = list(names), list(cores), []
-    with shared_code(root) as code, stop_flag() as stopped, ended(jobs):
-        while waiting or jobs:
+    """Run ``jobs``, in order, on ``cores``; False when a signal stopped it.
+
+    The processes inherit ``lock`` and find ``variables`` in their environment.
+    """
+    waiting, free, working = list(jobs), list(cores), []
+    with stop_flag() as stopped, ended(working):
+        while waiting or working:
             while waiting and free and not stopped:
-                name = waiting.pop(0)
-                jobs.append(launch(root, name, free.pop(0), lock, code))
-                board.begin(name)
+                job = waiting.pop(0)
+                working.append(launch(job, free.pop(0), lock, variables))
+                board.begin(job.name)
             if stopped:
-                stop(jobs, board)
+                stop(working, board)
                 return False
             time.sleep(TICK)
-            for job in [job for job in jobs if job.process.poll() is not None]:
-                jobs.remove(job)
-                free.append(job.core)
-                finish(root, job, board)
+            for one in [one for one in working if one.process.poll() is not None]:
+                working.remove(one)
+                free.append(one.core)
+                finish(one, board)
             board.refresh()
     return True
 
 
-def finish(root: Path, job: Job, board: Board) -> None:
-    code = job.process.returncode
+def finish(one: Working, board: Board) -> None:
+    job, code = one.job, one.process.returncode
     if code == 0:
         board.end(job.name, "done")
         return
-    ended_by = f"killed by signal {-code}" if code < 0 else last_words(root, job.name)
-    board.end(job.name, "failed", f"{ended_by} (log: {log_file(root, job.name)})")
+    ended_by = f"killed by signal {-code}" if code < 0 else last_words(job.root, job.name)
+    board.end(job.name, "failed", f"{ended_by} (log: {log_file(job.root, job.name)})")
 
 
-def stop(jobs: list[Job], board: Board) -> None:
+def stop(working: list[Working], board: Board) -> None:
     """Let every run end its iteration and write a checkpoint."""
-    for job in jobs:
-        job.process.terminate()
+    for one in working:
+        one.process.terminate()
     deadline = time.monotonic() + PATIENCE
-    for job in jobs:
+    for one in working:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            job.process.wait(max(deadline - time.monotonic(), 0.0))
-        board.end(job.name, "paused")
+            one.process.wait(max(deadline - time.monotonic(), 0.0))
+        board.end(one.job.name, "paused")
 
 
 @contextlib.contextmanager
-def ended(jobs: list[Job]) -> Iterator[None]:
+def ended(working: list[Working]) -> Iterator[None]:
     """No run outlives the pool, whatever ends it."""
     try:
         yield
     finally:
-        for job in jobs:
-            if job.process.poll() is None:
-                job.process.kill()
-            job.process.wait()
+        for one in working:
+            if one.process.poll() is None:
+                one.process.kill()
+            one.process.wait()
 
 
 @contextlib.contextmanager

@@ -9,7 +9,8 @@ from lpo.errors import LPOError
 from lpo.sweep.board import Board, shown
 from lpo.sweep.cluster import load_ray, run_on_ray
 from lpo.sweep.grid import Grid, read_grid
-from lpo.sweep.local import run_local, usable_cores
+from lpo.sweep.jobs import TrainingJob
+from lpo.sweep.local import run_local, shared_code, usable_cores
 from lpo.sweep.plan import held, standing, write_plan
 
 
@@ -29,40 +30,45 @@ def sweep(
     cores = places(workers) if ray is None else []
     with held(root) as lock:
         write_plan(root, grid)
-        board = Board(root, grid, workers=len(cores))
-        left = [item.name for item in grid.items if standing(root, item).state != "done"]
-        print(f"{grid.name}: {len(grid.items)} runs in {root}, {len(left)} to do", flush=True)
+        jobs = [TrainingJob(root, item) for item in grid.items]
+        board = Board(grid.name, jobs, workers=len(cores))
+        left = [job for job in jobs if board.tracks[job.name].state != "done"]
+        print(f"{grid.name}: {len(jobs)} runs in {root}, {len(left)} to do", flush=True)
         with shown(board):
             if ray is None:
-                finished = run_local(root, left, cores, board, lock)
+                with shared_code(root) as code:
+                    finished = run_local(left, cores, board, lock, code)
             else:
-                finished = run_on_ray(root, left, ray, board)
-    return conclude(board, root, file, finished)
+                finished = run_on_ray(root, [job.name for job in left], ray, board)
+    status = conclude(board, root, f"lpo sweep {file}", finished)
+    if status == 0:
+        print(f"All done; look at them with `lpo report {root}`.")
+    return status
 
 
-def places(workers: int | None) -> Sequence[int | None]:
+def places(workers: int | None, flag: str = "--workers") -> Sequence[int | None]:
     """One core for each worker."""
     cores = usable_cores()
     if workers is not None and not 1 <= workers <= len(cores):
         raise LPOError(
-            f"--workers is {workers}, and this machine offers {len(cores)} cores; "
+            f"{flag} is {workers}, and this machine offers {len(cores)} cores; "
             f"pass 1 to {len(cores)}."
         )
     return cores[:workers]
 
 
-def conclude(board: Board, root: Path, file: Path, finished: bool) -> int:
+def conclude(board: Board, root: Path, command: str, finished: bool) -> int:
+    """Returns the exit status, and says what the same ``command`` would go on with."""
     failed = [name for name, track in board.tracks.items() if track.state == "failed"]
     for name in failed:
         print(f"failed: {name}, see {root / name}.log")
     print(board.summary())
     if not finished:
-        print(f"Stopped; go on with the same `lpo sweep {file}`.")
+        print(f"Stopped; go on with the same `{command}`.")
         return 130
     if failed:
-        print(f"Run the same `lpo sweep {file}` again to retry what failed.")
+        print(f"Run the same `{command}` again to retry what failed.")
         return 1
-    print(f"All done; look at them with `lpo report {root}`.")
     return 0
 
 

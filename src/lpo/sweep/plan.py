@@ -55,11 +55,13 @@ def read_item(root: Path, name: str) -> Item:
 
 
 @contextlib.contextmanager
-def held(root: Path, patience: float = 20.0) -> Iterator[IO[bytes]]:
-    """One sweep at a time in ``root``. Runs inherit the lock, so that it outlives a killed sweep
-    until the last of its runs has ended."""
+def held(root: Path, patience: float = 20.0, plan: str = PLAN) -> Iterator[IO[bytes]]:
+    """One sweep at a time in ``root``, which must be empty or hold the file ``plan``.
+
+    Runs inherit the lock, so that it outlives a killed sweep until the last of its runs has ended.
+    """
     foreign = root.is_dir() and any(p.name != LOCK for p in root.iterdir())
-    if foreign and not (root / PLAN).exists():
+    if foreign and not (root / plan).exists():
         raise LPOError(f"{root} is not empty and not a sweep; pass another --out.")
     try:
         root.mkdir(parents=True, exist_ok=True)

@@ -19,10 +19,10 @@ PR_SET_PDEATHSIG = 1
 ONE_THREAD = {name: "1" for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}
 
 
-def command(root: Path, name: str, core: int | None) -> list[str]:
+def command(root: Path, name: str, core: int | None, module: str = "lpo.sweep.worker") -> list[str]:
     """The command line of the worker, for a parent that is this process."""
     pinned = "" if core is None else str(core)
-    return [sys.executable, "-m", "lpo.sweep.worker", str(root), name, str(os.getpid()), pinned]
+    return [sys.executable, "-m", module, str(root), name, str(os.getpid()), pinned]
 
 
 def environment(**more: str) -> dict[str, str]:

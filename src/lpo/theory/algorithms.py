@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -20,42 +22,119 @@ from lpo.theory.policy import Cover, first_policy, softmax, uniform
 from lpo.theory.simulate import Trajectories, every_visit, geometric, returns, roll_in, roll_out
 from lpo.theory.trace import Trace
 
-CHOICES = {
-    "critic": ("sampled", "exact"),
-    "estimator": ("robust", "every", "sum", "last", "alg5"),
-    "reuse": ("ess", "kappa"),
-    "roll_in": ("rollout", "law"),
-    "known": ("state", "pair"),
-    "switch": ("lazy", "always"),
+Critic = Literal["sampled", "exact"]
+Estimator = Literal["robust", "every", "sum", "last", "alg5"]
+Reuse = Literal["ess", "kappa"]
+RollIn = Literal["rollout", "law"]
+Known = Literal["state", "pair"]
+Switch = Literal["lazy", "always"]
+CHOICES: dict[str, tuple[str, ...]] = {
+    "critic": get_args(Critic),
+    "estimator": get_args(Estimator),
+    "reuse": get_args(Reuse),
+    "roll_in": get_args(RollIn),
+    "known": get_args(Known),
+    "switch": get_args(Switch),
 }
+Absorb = Callable[[np.ndarray], tuple[int, bool]]  # d-samples → (how many were used, change now?)
 
 
 @dataclass(frozen=True)
 class Options:
     """Readings of the paper and variance reduction; the defaults are the ones we recommend."""
 
-    critic: str = "sampled"  # "exact": Q by linear solves, projected onto F under ρ_cov
-    estimator: str = "robust"  # "every", "sum", "last" (App. E), "alg5" (Alg. 5 line 6)
-    reuse: str = "ess"  # "kappa": Alg. 3 line 5 as written
-    roll_in: str = "rollout"  # "law": heads drawn from the exact ρ_cov; same law, no walking
-    known: str = "state"  # "pair": Alg. 1's bonus line instead of eq. (E5)
-    switch: str = "lazy"  # "always": a policy update at every sample
+    critic: Critic = "sampled"  # "exact": Q by linear solves, projected onto F under ρ_cov
+    estimator: Estimator = "robust"  # "every", "sum", "last" (App. E), "alg5" (Alg. 5 line 6)
+    reuse: Reuse = "ess"  # "kappa": Alg. 3 line 5 as written
+    roll_in: RollIn = "rollout"  # "law": heads drawn from the exact ρ_cov; same law, no walking
+    known: Known = "state"  # "pair": Alg. 1's bonus line instead of eq. (E5)
+    switch: Switch = "lazy"  # "always": a policy update at every sample
     rounding: bool = False  # eq. (E2); a no-op in the box class
     patience: float = 0.0  # await this share of |additions to Ẑ| before a switch; 0: the paper
 
     def __post_init__(self) -> None:
         for name, allowed in CHOICES.items():
-            if getattr(self, name) not in allowed:
-                raise LPOError(
-                    f"{name}={getattr(self, name)!r} is unknown; choose {' or '.join(allowed)}."
-                )
+            if (given := getattr(self, name)) not in allowed:
+                raise LPOError(f"{name}={given!r} is unknown; choose {' or '.join(allowed)}.")
         if not self.patience >= 0:
             raise LPOError(f"patience is {self.patience}; give a share ≥ 0 such as 0.1.")
 
 
-def cover_needs(options: Options) -> tuple[bool, bool]:
-    """(exact laws, tables to walk by) that a run with these options needs of its cover."""
-    return options.roll_in == "law" or options.critic == "exact", options.roll_in == "rollout"
+class Search:
+    """A run in progress: the cover π^{0:n−1}, the trace, the clock and n.
+
+    Every policy-gradient method of this room is such a search. The methods differ in their bonus,
+    in when they change the policy, and in what the cover counts.
+    """
+
+    def __init__(
+        self,
+        mdp: MDP,
+        F: FunctionClass,
+        constants: Constants,
+        rng: np.random.Generator,
+        options: Options,
+        seconds: float,
+    ) -> None:
+        """Starts with the uniform policy π^0, which the cover counts once."""
+        self.mdp, self.F, self.constants, self.rng, self.options = mdp, F, constants, rng, options
+        self._began, self._seconds = time.perf_counter(), seconds
+        laws = options.roll_in == "law" or options.critic == "exact"
+        self.cover = Cover(mdp, laws, walks=options.roll_in == "rollout")
+        self.trace = Trace(mdp)
+        self.guess = np.zeros(mdp.num_pairs)  # the critic of the last update's π_0, for "robust"
+        self.n = 1
+        self.cover.append(uniform(mdp))
+        self.trace.policy(uniform(mdp), steps=0)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self._began
+
+    @property
+    def late(self) -> bool:
+        return self.seconds >= self._seconds
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether fewer than N samples were served, and there is time."""
+        return self.n <= self.constants.N and not self.late
+
+    def change_policy(self, known: np.ndarray, bonus: np.ndarray, repeats: int = 0) -> None:
+        """Algorithm 3; the new policy enters the cover `repeats` times."""
+        stack, steps, inner = policy_update(
+            self.mdp, self.F, self.cover, bonus, known, self.constants, self.rng, self.options,
+            self.guess,
+        )  # fmt: skip
+        self.trace.policy(stack, steps, inner=inner)
+        self.cover.append(stack, repeats)
+
+    def sample(self, count: int) -> tuple[np.ndarray, int]:
+        """Algorithm 6 for the newest policy, `count` times: (pairs, environment steps)."""
+        return d_sampler(self.mdp, self.cover, count, self.rng, self.options.roll_in)
+
+    def serve(self, absorb: Absorb, largest: int, sensed: Sensed | None = None) -> None:
+        """Draws d-samples of the newest policy until `absorb` asks for another policy.
+
+        d-samples of one policy are independent, so they are drawn in blocks of at most `largest`.
+        Those after the change count as never drawn; the block's steps are counted in proportion.
+        """
+        N, served, steps, block = self.constants.N, 0, 0.0, 16
+        while self.n + served <= N:
+            block = min(block * 2, largest, N - self.n - served + 1)
+            z, cost = self.sample(block)
+            used, change = absorb(z)
+            served, steps = served + used, steps + cost * used / block
+            if change:
+                break
+        self.cover.repeat_last(served)
+        self.n += served
+        self.trace.served(served, round(steps), sensed)
+
+    def finish(self) -> Trace:
+        self.trace.seconds = self.seconds
+        return self.trace
 
 
 def lpo(
@@ -67,47 +146,29 @@ def lpo(
     seconds: float = np.inf,
 ) -> Trace:
     """Algorithm 1, LPO. Stops after N samples, or at the first switch after `seconds`."""
-    c, began = constants, time.perf_counter()
-    laws, walks = cover_needs(options)
-    cover, sensed, trace = Cover(mdp, laws, walks), F.empty(), Trace(mdp)
-    guess = np.zeros(mdp.num_pairs)  # the critic of the last update's π_0, for estimator="robust"
+    c, sensed = constants, F.empty()
     nearest = _rounding(F, c) if options.rounding else None
-    cover.append(uniform(mdp))  # line 3; cover = π^{0:n−1}, line 5
-    trace.policy(uniform(mdp), steps=0)
-    n = 1  # at n = 1 Ẑ is empty and there is no sample yet, so line 6 is skipped
-    while n <= c.N and time.perf_counter() - began < seconds:
+    search = Search(mdp, F, c, rng, options, seconds)  # line 3; search.cover = π^{0:n−1}, line 5
+    largest = 1 if options.switch == "always" else 1 << 16
+    while search.goes_on:  # at n = 1 Ẑ is empty and there is no sample yet, so line 6 is skipped
         known, bonus = bonus_function(F, sensed, c, mdp, options.known)  # lines 8-10
-        stack, steps, inner = policy_update(mdp, F, cover, bonus, known, c, rng, options, guess)
-        trace.policy(stack, steps, inner=inner)  # lines 11-12
-        cover.append(stack, repeats=0)
-        more, steps = _sample_until_switch(mdp, F, sensed, cover, c, n, rng, options, nearest)
-        cover.repeat_last(more)
-        n += more
-        trace.served(more, steps, sensed)
-    trace.finish(time.perf_counter() - began)
-    return trace
+        search.change_policy(known, bonus)  # lines 11-12
+        search.serve(_until_switch(search, sensed, nearest), largest, sensed)  # lines 6 and 15
+    return search.finish()
 
 
-def _sample_until_switch(mdp, F, sensed, cover, c, n, rng, options, nearest) -> tuple[int, int]:
-    """Lines 6 and 15 until Ẑ changes: (iterations served by the newest policy, steps).
-
-    d-samples of one policy are independent, so they are drawn in blocks; those after the switch
-    are as if never drawn, and the block's steps are counted in proportion.
-    """
-    always = options.switch == "always"
+def _until_switch(search: Search, sensed: Sensed, nearest: np.ndarray | None) -> Absorb:
+    """Line 6, S-Sampling over a block; a switch is due when Ẑ has changed enough."""
+    F, c, options = search.F, search.constants, search.options
     due = sensed.additions + max(1, math.ceil(options.patience * sensed.additions))
-    served, steps, block = 0, 0.0, 16
-    while n + served <= c.N:
-        block = 1 if always else min(block * 2, 1 << 16, c.N - n - served + 1)
-        z, cost = d_sampler(mdp, cover, block, rng, options.roll_in)
-        if nearest is not None:
-            z = nearest[z]
-        cap = 4.0 * c.N * F.W**2
-        used, _ = F.absorb(sensed, z, rng.random(block), c.factor, cap, True)
-        served, steps = served + used, steps + cost * used / block
-        if sensed.additions >= due or always:
-            break
-    return served, round(steps)
+    cap = 4.0 * c.N * F.W**2
+
+    def absorb(z: np.ndarray) -> tuple[int, bool]:
+        z = z if nearest is None else nearest[z]
+        used, _ = F.absorb(sensed, z, search.rng.random(len(z)), c.factor, cap, True)
+        return used, sensed.additions >= due or options.switch == "always"
+
+    return absorb
 
 
 def s_sampling(
@@ -131,7 +192,7 @@ def s_sampling(
 
 
 def bonus_function(
-    F: FunctionClass, sensed: Sensed, c: Constants, mdp: MDP, known: str = "state"
+    F: FunctionClass, sensed: Sensed, c: Constants, mdp: MDP, known: Known = "state"
 ) -> tuple[np.ndarray, np.ndarray]:
     """Alg. 1 lines 9-10 / eq. (E5): (known pairs [S, A], bonus[z]).
 
@@ -189,7 +250,7 @@ def policy_update(
 
 
 def behaviour_policy_sampling(
-    mdp: MDP, pi: np.ndarray, cover: Cover, M: int, rng: np.random.Generator, roll_in: str
+    mdp: MDP, pi: np.ndarray, cover: Cover, M: int, rng: np.random.Generator, roll_in: RollIn
 ) -> tuple[Trajectories, int]:
     """Algorithm 4: M roll-outs of π of geometric length from heads drawn from the cover."""
     heads, steps = d_sampler(mdp, cover, M, rng, roll_in, whole_cover=True)  # lines 4-5
@@ -232,7 +293,7 @@ def return_targets(
     pi: np.ndarray,
     ratio: np.ndarray,
     bonus: np.ndarray,
-    estimator: str,
+    estimator: Estimator,
     guess: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Alg. 5 lines 2-8: (samples, mean target) per pair; targets estimate Q_b^π − b.
@@ -268,7 +329,14 @@ def importance_ratio(
     return ratio.ravel()
 
 
-def _stale(data, pi, behaviour, age, c, options) -> bool:
+def _stale(
+    data: Trajectories,
+    pi: np.ndarray,
+    behaviour: np.ndarray,
+    age: int,
+    c: Constants,
+    options: Options,
+) -> bool:
     """Alg. 3 line 5, k − k̲ > κ; or an effective sample size (Σλ)²/Σλ² below min_ess·M."""
     if options.reuse == "kappa":
         return age > c.kappa
@@ -292,7 +360,7 @@ def d_sampler(
     cover: Cover,
     count: int,
     rng: np.random.Generator,
-    roll_in_mode: str = "rollout",
+    roll_in_mode: RollIn = "rollout",
     whole_cover: bool = False,
 ) -> tuple[np.ndarray, int]:
     """Algorithm 6, d-sampler, `count` times: ((s, a) ~ d^π each, environment steps).

@@ -1,17 +1,15 @@
-"""Grids of runs over seeds, in parallel and resumable, and their table (theory room).
+"""Grids of runs over seeds: their cells, the row of each run, and the table (theory room).
 
-A run is one JSON line in `runs.jsonl`, written when it ends; a grid started again in the same
-folder does only what is missing. Everything shared is shared: n0, L, b_w, K, η, M, N, estimator.
+All algorithms of a grid share n0, L, b_w, K, η, M, N and the estimator. `lpo.sweep.theory` runs a
+grid, and `lpo.report.theory` draws it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from multiprocessing import get_context
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,8 +17,10 @@ from lpo.errors import LPOError
 from lpo.theory import zoo
 from lpo.theory.algorithms import Options
 from lpo.theory.constants import Constants
-from lpo.theory.runner import ALGORITHMS, EPSILONS, VALUE_BASED, run, summary
+from lpo.theory.mdp import MDP
+from lpo.theory.runner import EPSILONS, find, run, summary
 
+Row = dict[str, Any]
 POINTS = 80  # curve points kept per run
 
 
@@ -38,18 +38,24 @@ class Cell:
 
     @property
     def key(self) -> str:
+        """The cell as JSON: the name of its row on disk."""
         return json.dumps(asdict(self), sort_keys=True)
 
+    @staticmethod
+    def from_key(key: str) -> Cell:
+        values = json.loads(key)
+        return Cell(**{**values, "options": Options(**values["options"])})
 
-def parse_mdp(spec: str, **options) -> zoo.MDP:
-    """`deepsea:8` → deepsea(8)."""
+
+def parse_mdp(spec: str, **options: Any) -> MDP:
+    """Returns the MDP of a name or name:size: `deepsea:8` → deepsea(8)."""
     name, _, size = spec.partition(":")
     if size and not size.isdigit():
         raise LPOError(f"{spec!r} is not name:size with a whole number; write e.g. deepsea:8.")
     return zoo.make(name, int(size) if size else None, **options)
 
 
-def run_cell(cell: Cell) -> dict:
+def run_cell(cell: Cell) -> Row:
     """One run as a JSON-ready row."""
     mdp = parse_mdp(cell.mdp)
     trace = run(
@@ -70,8 +76,8 @@ def run_cell(cell: Cell) -> dict:
 
 
 def cells(
-    algorithms: Iterable[str],
-    mdps: Iterable[str],
+    algorithms: Sequence[str],
+    mdps: Sequence[str],
     seeds: int,
     N: int,
     episodes: int,
@@ -80,55 +86,16 @@ def cells(
     options: Options,
 ) -> list[Cell]:
     """The grid; value-based methods get `episodes` outer iterations, the others N."""
-    unknown = [a for a in algorithms if a not in ALGORITHMS]
-    if unknown:
-        raise LPOError(
-            f"no algorithm is called {unknown[0]!r}; choose from {', '.join(ALGORITHMS)}."
-        )
     out = []
     for mdp in mdps:
+        parse_mdp(mdp)  # refuses what every run would refuse
         for name in algorithms:
-            mine = (episodes, Options()) if name in VALUE_BASED else (N, options)
+            mine = (episodes, Options()) if find(name).episodes else (N, options)
             out += [Cell(name, mdp, s, mine[0], M, seconds, mine[1]) for s in range(seeds)]
     return out
 
 
-def read_rows(path: Path) -> list[dict]:
-    """Finished runs; a last line cut short by a crash is dropped."""
-    rows = []
-    for line in path.read_text().splitlines() if path.exists() else []:
-        try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError:
-            continue
-    return rows
-
-
-def run_grid(grid: list[Cell], out: Path, processes: int, progress=lambda done, total: None):
-    """Run what is missing under `out`; returns the rows of this grid, old and new."""
-    out.mkdir(parents=True, exist_ok=True)
-    path = out / "runs.jsonl"
-    rows = {row["key"]: row for row in read_rows(path)}
-    missing = [cell for cell in grid if cell.key not in rows]
-    progress(len(grid) - len(missing), len(grid))
-    for row in _results(missing, processes):
-        with path.open("a") as file:
-            file.write(json.dumps(row) + "\n")
-        rows[row["key"]] = row
-        progress(sum(cell.key in rows for cell in grid), len(grid))
-    return [rows[cell.key] for cell in grid]
-
-
-def _results(missing: list[Cell], processes: int):
-    if processes <= 1:
-        yield from map(run_cell, missing)
-        return
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        for future in as_completed([pool.submit(run_cell, cell) for cell in missing]):
-            yield future.result()
-
-
-def median_steps(group: list[dict], epsilon: float, which: str = "steps_to") -> float | None:
+def median_steps(group: list[Row], epsilon: float, which: str = "steps_to") -> float | None:
     """Median over seeds of the steps to reach ε·V* for good; None unless over half get there."""
     found = [row[which][str(epsilon)] for row in group]
     reached = sorted(np.inf if x is None else x for x in found)
@@ -136,7 +103,7 @@ def median_steps(group: list[dict], epsilon: float, which: str = "steps_to") -> 
     return middle if np.isfinite(middle) else None
 
 
-def exponent(group: list[dict], which: str = "steps_to") -> float | None:
+def exponent(group: list[Row], which: str = "steps_to") -> float | None:
     """Least-squares slope of ln(median steps) on ln(1/ε), over the ε that were reached."""
     reached = [(e, median_steps(group, e, which)) for e in EPSILONS]
     points = [(np.log(1 / e), np.log(s)) for e, s in reached if s]
@@ -146,15 +113,15 @@ def exponent(group: list[dict], which: str = "steps_to") -> float | None:
     return float(np.polyfit(x, y, 1)[0])
 
 
-def by_cell(rows: list[dict]) -> dict[tuple[str, str], list[dict]]:
+def by_cell(rows: list[Row]) -> dict[tuple[str, str], list[Row]]:
     """Rows grouped by (MDP, algorithm), in order of appearance."""
-    groups: dict[tuple[str, str], list[dict]] = {}
+    groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row["cell"]["mdp"], row["cell"]["algorithm"]), []).append(row)
     return groups
 
 
-def table(rows: list[dict], which: str = "steps_to") -> str:
+def table(rows: list[Row], which: str = "steps_to") -> str:
     """Markdown: median steps to ε·V*, policy changes, steps, time, final gaps, exponent."""
     head = ["MDP", "algorithm", *(f"ε={e:g}" for e in EPSILONS)]
     head += ["exponent", "changes", "steps", "seconds", "gap last", "gap mixture"]
@@ -172,7 +139,7 @@ def table(rows: list[dict], which: str = "steps_to") -> str:
     return "\n".join(lines)
 
 
-def both_tables(rows: list[dict]) -> str:
+def both_tables(rows: list[Row]) -> str:
     """First time ε is reached, and from when on it is kept."""
     return (
         "Median environment steps until the last iterate's gap is ε·V* for the first time\n\n"

@@ -46,7 +46,7 @@ class Constants:
         """ε/β²: in the box class a pair is known once it has more than n0 copies in Ẑ."""
         return self.epsilon / self.beta**2
 
-    def with_(self, **changes) -> Constants:
+    def with_(self, **changes: float) -> Constants:
         return replace(self, **changes)
 
     @staticmethod

@@ -7,7 +7,9 @@ episodes for the value-based ones.
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -18,28 +20,6 @@ from lpo.theory.constants import Constants
 from lpo.theory.mdp import MDP
 from lpo.theory.peers import copoe, eniac, lsvi_ucb, pcpg, subsampled_lsvi, tabular_features, ucbvi
 from lpo.theory.trace import Trace
-
-ALGORITHMS = (
-    "lpo",
-    "lpo-patient",
-    "lpo-always",
-    "eniac",
-    "pcpg",
-    "copoe",
-    "lsvi-ucb",
-    "ucbvi",
-    "kong",
-)
-VALUE_BASED = ("lsvi-ucb", "ucbvi", "kong")
-_SHARED = frozenset({"critic", "estimator", "reuse", "roll_in"})
-_LPO = _SHARED | {"known", "rounding"}
-APPLIES = {  # the options each algorithm heeds; others must be left at their defaults
-    "lpo": _LPO | {"switch", "patience"},
-    "lpo-patient": _LPO | {"patience"},
-    "lpo-always": _LPO,
-    **dict.fromkeys(("eniac", "pcpg", "copoe"), _SHARED),
-    **dict.fromkeys(VALUE_BASED, frozenset()),
-}
 
 
 def value_bound(mdp: MDP) -> float:
@@ -58,6 +38,91 @@ def function_class(mdp: MDP) -> FunctionClass:
     return Box(mdp.num_pairs, value_bound(mdp)) if mdp.features is None else linear_class(mdp)
 
 
+class Given(NamedTuple):
+    """Everything a run is given; an algorithm takes what it needs."""
+
+    mdp: MDP
+    constants: Constants
+    rng: np.random.Generator
+    options: Options
+    seconds: float
+    epoch: int  # samples of an epoch of ENIAC and PC-PG
+    scale: float  # of the bonus of the value-based methods
+
+    def search(self) -> tuple[Constants, np.random.Generator, Options, float]:
+        """The arguments that all policy-gradient methods share, after the MDP and the class."""
+        return self.constants, self.rng, self.options, self.seconds
+
+    def choosing(self, **options: Any) -> Given:
+        return self._replace(options=replace(self.options, **options))
+
+
+C = TypeVar("C")
+
+
+@dataclass(frozen=True)
+class Algorithm(Generic[C]):
+    """A row of the table: the function, its class, and the options that it heeds."""
+
+    learn: Callable[[Given, C], Trace]
+    function_class: Callable[[MDP], C]
+    heeds: frozenset[str]  # all other options must be left at their defaults
+    episodes: bool = False  # whether N counts episodes instead of d-samples
+
+
+def _lpo(g: Given, F: FunctionClass) -> Trace:
+    return lpo(g.mdp, F, *g.search())
+
+
+SHARED = frozenset({"critic", "estimator", "reuse", "roll_in"})
+READINGS = SHARED | {"known", "rounding"}
+NONE = frozenset[str]()
+ALGORITHMS: dict[str, Algorithm[Any]] = {
+    "lpo": Algorithm(_lpo, function_class, READINGS | {"switch", "patience"}),
+    "lpo-patient": Algorithm(
+        lambda g, F: _lpo(g.choosing(patience=g.options.patience or 0.1), F),
+        function_class,
+        READINGS | {"patience"},
+    ),
+    "lpo-always": Algorithm(
+        lambda g, F: _lpo(g.choosing(switch="always"), F), function_class, READINGS
+    ),
+    "eniac": Algorithm(lambda g, F: eniac(g.mdp, F, *g.search(), g.epoch), function_class, SHARED),
+    "pcpg": Algorithm(lambda g, F: pcpg(g.mdp, F, *g.search(), g.epoch), linear_class, SHARED),
+    "copoe": Algorithm(lambda g, F: copoe(g.mdp, F, *g.search()), linear_class, SHARED),
+    "lsvi-ucb": Algorithm(
+        lambda g, phi: lsvi_ucb(g.mdp, phi, g.constants.N, g.rng, g.scale, seconds=g.seconds),
+        tabular_features,
+        NONE,
+        episodes=True,
+    ),
+    "ucbvi": Algorithm(
+        lambda g, _: ucbvi(g.mdp, g.constants.N, g.rng, g.scale, g.seconds),
+        tabular_features,
+        NONE,
+        episodes=True,
+    ),
+    "kong": Algorithm(
+        lambda g, F: subsampled_lsvi(
+            g.mdp, F, g.constants.N, g.rng, g.scale, g.constants.factor, g.seconds
+        ),
+        function_class,
+        NONE,
+        episodes=True,
+    ),
+}
+VALUE_BASED = tuple(name for name, row in ALGORITHMS.items() if row.episodes)
+
+
+def find(algorithm: str) -> Algorithm[Any]:
+    """Returns the row of an algorithm. Raises LPOError where there is none."""
+    if algorithm not in ALGORITHMS:
+        raise LPOError(
+            f"no algorithm is called {algorithm!r}; choose one of {', '.join(ALGORITHMS)}."
+        )
+    return ALGORITHMS[algorithm]
+
+
 def run(
     algorithm: str,
     mdp: MDP,
@@ -68,48 +133,22 @@ def run(
     epoch: int = 100,
     scale: float = 0.1,
 ) -> Trace:
-    """Run one algorithm; `epoch` is ENIAC's and PC-PG's, `scale` the value-based bonus scale."""
-    if algorithm not in ALGORITHMS:
-        raise LPOError(
-            f"no algorithm is called {algorithm!r}; choose one of {', '.join(ALGORITHMS)}."
-        )
-    _check(algorithm, options)
-    rng = np.random.default_rng(seed)
-    if algorithm in VALUE_BASED:
-        if algorithm == "ucbvi":
-            return ucbvi(mdp, constants.N, rng, scale, seconds)
-        if algorithm == "lsvi-ucb":
-            features = tabular_features(mdp)
-            return lsvi_ucb(mdp, features, constants.N, rng, scale, seconds=seconds)
-        F = function_class(mdp)
-        return subsampled_lsvi(mdp, F, constants.N, rng, scale, constants.factor, seconds)
-    if algorithm == "pcpg":
-        return pcpg(mdp, linear_class(mdp), constants, rng, options, seconds, epoch)
-    if algorithm == "copoe":
-        return copoe(mdp, linear_class(mdp), constants, rng, options, seconds)
-    F = function_class(mdp)
-    if algorithm == "eniac":
-        return eniac(mdp, F, constants, rng, options, seconds, epoch)
-    if algorithm == "lpo-patient":
-        options = Options(**{**asdict(options), "patience": options.patience or 0.1})
-    if algorithm == "lpo-always":
-        options = Options(**{**asdict(options), "switch": "always"})
-    return lpo(mdp, F, constants, rng, options, seconds)
-
-
-def _check(algorithm: str, options: Options) -> None:
-    """No option is silently ignored."""
-    for option in fields(Options):
+    """Runs one algorithm; `epoch` is ENIAC's and PC-PG's, `scale` the value-based bonus scale."""
+    row = find(algorithm)
+    for option in fields(Options):  # no option is silently ignored
         given = getattr(options, option.name)
-        if given != option.default and option.name not in APPLIES[algorithm]:
+        if given != option.default and option.name not in row.heeds:
             raise LPOError(f"{option.name}={given!r} means nothing to {algorithm}; leave it out.")
+    rng = np.random.default_rng(seed)
+    given = Given(mdp, constants, rng, options, seconds, epoch, scale)
+    return row.learn(given, row.function_class(mdp))
 
 
 EPSILONS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 
 
 def summary(trace: Trace) -> dict:
-    """The figures of one run as plain numbers; steps are keyed by ε as a share of V*.
+    """Returns the figures of one run as plain numbers; steps are keyed by ε as a share of V*.
 
     `steps_until` is the first time the last iterate is that good, `steps_to` the time from which it
     stays so; optimists that never stop exploring reach the second late or never.
@@ -134,5 +173,4 @@ def summary(trace: Trace) -> dict:
         "seconds": trace.seconds,
         "steps_until": {str(e): trace.steps_until(e * best) for e in EPSILONS},
         "steps_to": {str(e): trace.steps_to(e * best) for e in EPSILONS},
-        "steps_to_mixture": {str(e): trace.steps_to(e * best, "gap_mixture") for e in EPSILONS},
     }

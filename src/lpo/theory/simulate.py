@@ -55,7 +55,8 @@ def tables(mdp: MDP) -> Tables:
     return Tables(cut, choice, mdp.terminal)
 
 
-def _alias_row(mass, names, cut, choice) -> None:
+def _alias_row(mass: np.ndarray, names: np.ndarray, cut: np.ndarray, choice: np.ndarray) -> None:
+    """Fills one row of the tables, in place."""
     small = [i for i in range(len(mass)) if mass[i] < 1.0]
     large = [i for i in range(len(mass)) if mass[i] >= 1.0]
     choice[:] = names[:, None]
@@ -71,7 +72,7 @@ def _alias_row(mass, names, cut, choice) -> None:
 
 
 @njit(cache=True, inline="always")
-def _next(state):
+def next_uniform(state):
     state = state + _GOLDEN
     x = state
     x = (x ^ (x >> _S30)) * _MIX1
@@ -89,7 +90,7 @@ def _act(cdf_row, num_actions, u):
 
 
 @njit(cache=True, inline="always")
-def _move(cut, choice, z, u):
+def move(cut, choice, z, u):
     x = u * cut.shape[1]
     i = int(x)
     return choice[z, i, int(x - i >= cut[z, i])]
@@ -103,12 +104,12 @@ def _roll_in(cut, choice, terminal, cdf, member, start, log_gamma, seed):
     steps = 0
     rng = np.uint64(seed)
     for i in range(n):
-        rng, u = _next(rng)
+        rng, u = next_uniform(rng)
         left = int(np.log(1.0 - u) / log_gamma)  # τ − 1
         s = start
         k = member[i]
         while True:
-            rng, u = _next(rng)
+            rng, u = next_uniform(rng)
             z = s * num_actions + _act(cdf[k, s], num_actions, u)
             if terminal[s]:
                 break
@@ -116,8 +117,8 @@ def _roll_in(cut, choice, terminal, cdf, member, start, log_gamma, seed):
             if left == 0:
                 break
             left -= 1
-            rng, u = _next(rng)
-            s = _move(cut, choice, z, u)
+            rng, u = next_uniform(rng)
+            s = move(cut, choice, z, u)
         out[i] = z
     return out, steps
 
@@ -139,15 +140,15 @@ def _roll_out(cut, choice, terminal, cdf, heads, lengths, seed):
         at = offsets[i]
         pairs[at] = z
         for _ in range(lengths[i] - 1):
-            rng, u = _next(rng)
-            s = _move(cut, choice, z, u)
-            rng, u = _next(rng)
+            rng, u = next_uniform(rng)
+            s = move(cut, choice, z, u)
+            rng, u = next_uniform(rng)
             z = s * num_actions + _act(cdf[s], num_actions, u)
             at += 1
             pairs[at] = z
             steps += not terminal[s]
-        rng, u = _next(rng)
-        tails[i] = _move(cut, choice, z, u)
+        rng, u = next_uniform(rng)
+        tails[i] = move(cut, choice, z, u)
     return pairs, offsets, tails, steps
 
 

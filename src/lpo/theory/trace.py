@@ -1,4 +1,4 @@
-"""What a run leaves behind: values at every policy change, and the mixture's (theory room)."""
+"""The record of a run: values at every policy change, and the mixture's (theory room)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from lpo.theory.classes.base import Sensed
 from lpo.theory.mdp import MDP, value
 
 
@@ -60,7 +61,7 @@ class Trace:
         self.gap_mixture.append(best - (self._value_sum + float(v.mean())) / (self._n + 1))
         self.last_policy = stack[-1]
 
-    def served(self, iterations: int, steps: int, sensed=None) -> None:
+    def served(self, iterations: int, steps: int, sensed: Sensed | None = None) -> None:
         """The newest policy acted for `iterations` samples."""
         self._steps += steps
         self._n += iterations
@@ -69,22 +70,19 @@ class Trace:
             self.additions, self.distinct = sensed.additions, sensed.distinct
             self.copies = sensed.copies
 
-    def finish(self, seconds: float) -> None:
-        self.seconds = seconds
-
     @property
     def final_gap_mixture(self) -> float:
         """Of Algorithm 1's output, each policy weighted by the iterations it served."""
         return self.mdp.optimal_value - self._value_sum / max(self._n, 1)
 
-    def steps_until(self, target: float, which: str = "gap_last") -> int | None:
-        """Steps after which the gap is at most `target` for the first time."""
-        good = np.flatnonzero(np.asarray(getattr(self, which)) <= target)
+    def steps_until(self, target: float) -> int | None:
+        """Steps after which the last iterate's gap is at most `target` for the first time."""
+        good = np.flatnonzero(np.asarray(self.gap_last) <= target)
         return self.steps[int(good[0])] if len(good) else None
 
-    def steps_to(self, target: float, which: str = "gap_last") -> int | None:
-        """Steps after which the gap is at most `target` and stays there to the end of the run."""
-        gaps = np.asarray(getattr(self, which))
+    def steps_to(self, target: float) -> int | None:
+        """Steps after which the last iterate's gap stays at most `target` to the end of the run."""
+        gaps = np.asarray(self.gap_last)
         bad = np.flatnonzero(gaps > target)
         first = 0 if not len(bad) else int(bad[-1]) + 1
         return None if first >= len(gaps) else self.steps[first]

@@ -1,4 +1,4 @@
-"""MDPs to explore in, each with exact values (theory room; issue of the paper's App. B setting).
+"""MDPs to explore in, each with exact values (theory room; the setting of App. B).
 
 Rewards lie in [0, 1]. Names accepted by `make`: chain, riverswim, deepsea, deepsea-stochastic,
 lock, random, linear, misspecified.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from lpo.errors import LPOError
+from lpo.finite import Table, combination_lock, deep_sea
 from lpo.theory.mdp import MDP
 
 
@@ -49,72 +50,19 @@ def riverswim(length: int = 6, gamma: float = 0.95) -> MDP:
 
 
 def deepsea(size: int = 8, gamma: float = 0.95, slip: float = 0.0, seed: int = 0) -> MDP:
-    """DeepSea (Osband et al. 2019): a size×size triangle; only `size` rights in a row reach 1.
-
-    Which of the two actions is "right" is drawn per cell from `seed`. A right costs .01/size, here
-    shifted into [0, 1]: every move but a right earns that much, the terminal state earns nothing.
-    With `slip`, a right becomes a left with that probability. State = row·size + column; last: end.
-    """
-    _size(size, 2)
-    S, end = size * size + 1, size * size
-    right = np.random.default_rng(seed).integers(0, 2, size=(size, size))
-    P = np.zeros((S, 2, S))
-    r = np.zeros((S, 2))
-    cost = 0.01 / size
-    for row in range(size):
-        for col in range(size):
-            s, a = row * size + col, right[row, col]
-            down = [(row + 1) * size + c for c in (max(col - 1, 0), min(col + 1, size - 1))]
-            left_to, right_to = down if row < size - 1 else (end, end)
-            P[s, a, right_to] += 1.0 - slip
-            P[s, a, left_to] += slip
-            P[s, 1 - a, left_to] = 1.0
-            r[s, 1 - a] = cost
-            if row == size - 1 and col == size - 1:
-                r[s, a] = 1.0
-    P[end, :, end] = 1.0
+    """DeepSea of ``lpo.finite``; `seed` draws which action is "right" in each cell."""
     name = f"deepsea({size})" if slip == 0 else f"deepsea({size}, slip={slip})"
-    return MDP(name, P.reshape(-1, S), r.ravel(), gamma, 2)
+    return from_table(name, deep_sea(size, slip, seed), gamma)
 
 
 def lock(length: int = 5, num_actions: int = 10, gamma: float = 0.95, seed: int = 0) -> MDP:
-    """The bidirectional combination lock of PC-PG (Agarwal et al. 2020), antagonistic rewards.
+    """The combination lock of ``lpo.finite``; `seed` draws the actions that open it."""
+    return from_table(f"lock({length})", combination_lock(length, num_actions, seed), gamma)
 
-    The first state's actions choose one of two locks, half each. A lock has `length` levels of two
-    good states and a dead one; in each good state one action goes on (to either good state of the
-    next level), all others fall into the dead row, which is never left. The good action pays
-    −1/length, opening the first lock pays 5 and the second 2; everything is shifted and scaled into
-    [0, 1], which leaves the ordering of policies alone. State 0 = first, last = end.
-    """
-    _size(length, 1)
-    if num_actions < 2:
-        raise LPOError(f"a lock with {num_actions} actions has no choice; use at least 2 actions.")
-    S, end = 2 + 6 * length, 1 + 6 * length
-    code = np.random.default_rng(seed).integers(0, num_actions, size=(2, length, 2))
-    P = np.zeros((S, num_actions, S))
-    raw = np.zeros((S, num_actions))
 
-    def at(side: int, level: int, kind: int) -> int:
-        return 1 + side * 3 * length + 3 * level + kind
-
-    for a in range(num_actions):
-        side = 0 if a < (num_actions + 1) // 2 else 1
-        P[0, a, [at(side, 0, 0), at(side, 0, 1)]] = 0.5
-    for side in range(2):
-        for level in range(length):
-            last = level == length - 1
-            good = [end] if last else [at(side, level + 1, 0), at(side, level + 1, 1)]
-            dead = end if last else at(side, level + 1, 2)
-            P[at(side, level, 2), :, dead] = 1.0
-            for kind in range(2):
-                s, key = at(side, level, kind), code[side, level, kind]
-                P[s, :, dead] = 1.0
-                P[s, key] = 0.0
-                P[s, key, good] = 1.0 / len(good)
-                raw[s, key] = -1.0 / length + ((5.0, 2.0)[side] if last else 0.0)
-    P[end, :, end] = 1.0
-    r = (raw + 1.0 / length) / 5.0
-    return MDP(f"lock({length})", P.reshape(-1, S), r.ravel(), gamma, num_actions)
+def from_table(name: str, table: Table, gamma: float) -> MDP:
+    """Returns the MDP of a table: the same transitions and rewards, discounted."""
+    return MDP(name, table.transitions(), table.reward.ravel(), gamma, table.reward.shape[1])
 
 
 def random_mdp(num_states: int = 6, num_actions: int = 3, gamma: float = 0.9, seed: int = 0) -> MDP:

@@ -64,7 +64,9 @@ class Box(FunctionClass[Sensed]):
         out[z] = 0.0
         return out
 
-    def absorb(self, sensed, z, u, factor, cap, stop):
+    def absorb(
+        self, sensed: Sensed, z: np.ndarray, u: np.ndarray, factor: float, cap: float, stop: bool
+    ) -> tuple[int, int]:
         used, added = _absorb(sensed.counts, z, u, factor, cap, self.W**2, stop)
         sensed.additions += added
         return used, added

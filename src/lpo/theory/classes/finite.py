@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from lpo.theory.classes.base import FunctionClass, Sensed
 class FiniteSensed(Sensed):
     """Ẑ with the squared distance ‖f_i − f_j‖²_Ẑ of every two functions."""
 
-    apart: np.ndarray = None  # type: ignore[assignment]
+    apart: np.ndarray = field(kw_only=True)
 
 
 class Finite(FunctionClass[FiniteSensed]):
@@ -32,9 +32,9 @@ class Finite(FunctionClass[FiniteSensed]):
         self.first, self.second = upper
 
     def empty(self) -> FiniteSensed:
-        return FiniteSensed(np.zeros(self.num_pairs), 0, np.zeros(len(self.first)))
+        return FiniteSensed(np.zeros(self.num_pairs), apart=np.zeros(len(self.first)))
 
-    def _squares(self, z) -> np.ndarray:
+    def _squares(self, z: int | np.ndarray) -> np.ndarray:
         return (self.table[self.first][:, z] - self.table[self.second][:, z]) ** 2
 
     def add(self, sensed: FiniteSensed, z: int, copies: float) -> None:

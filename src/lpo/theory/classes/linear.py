@@ -7,7 +7,7 @@ F = {z ↦ θᵀφ(z) : ‖θ‖ ≤ R} with ‖φ(z)‖ ≤ 1, so W = R and dif
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numba import njit
@@ -15,6 +15,7 @@ from numba import njit
 from lpo.errors import LPOError
 from lpo.theory.classes.base import FunctionClass, Sensed
 
+Kernel = Callable[[np.ndarray, np.ndarray], np.ndarray]  # points [n, d], [m, d] → values [n, m]
 REFRESH = 256  # additions between exact recomputations of the inverse
 
 
@@ -22,8 +23,8 @@ REFRESH = 256  # additions between exact recomputations of the inverse
 class LinearSensed(Sensed):
     """Ẑ with Σ and (Σ + I/ρ²)⁻¹; the inverse is recomputed every REFRESH additions."""
 
-    gram: np.ndarray = None  # type: ignore[assignment]
-    inverse: np.ndarray = None  # type: ignore[assignment]
+    gram: np.ndarray = field(kw_only=True)
+    inverse: np.ndarray = field(kw_only=True)
 
 
 @njit(cache=True, fastmath=True)
@@ -39,7 +40,7 @@ def _quadratic(inverse, phi):
 
 
 @njit(cache=True)
-def _rank_one(gram, inverse, phi, copies):
+def rank_one(gram, inverse, phi, copies):
     """Σ ← Σ + cφφᵀ and Sherman-Morrison on its regularised inverse."""
     v = inverse @ phi
     shrink = copies / (1.0 + copies * (phi @ v))
@@ -58,7 +59,7 @@ def _absorb(features, counts, gram, inverse, z, u, factor, floor, stop, limit):
         score = factor * max(quad, floor * (phi @ phi))
         copies = 1.0 if score >= 1.0 else np.floor(1.0 / score)
         if u[i] * copies < 1.0:
-            _rank_one(gram, inverse, phi, copies)
+            rank_one(gram, inverse, phi, copies)
             counts[z[i]] += copies
             added += 1
             if stop or added == limit:
@@ -95,11 +96,11 @@ class LinearBall(FunctionClass[LinearSensed]):
         return np.maximum(lam, 0.0), U
 
     def empty(self) -> LinearSensed:
-        d = self.dim
-        return LinearSensed(np.zeros(self.num_pairs), 0, np.zeros((d, d)), np.eye(d) * self.rho**2)
+        gram, inverse = np.zeros((self.dim, self.dim)), np.eye(self.dim) * self.rho**2
+        return LinearSensed(np.zeros(self.num_pairs), gram=gram, inverse=inverse)
 
     def add(self, sensed: LinearSensed, z: int, copies: float) -> None:
-        _rank_one(sensed.gram, sensed.inverse, self.features[z], float(copies))
+        rank_one(sensed.gram, sensed.inverse, self.features[z], float(copies))
         sensed.counts[z] += copies
         sensed.additions += 1
         self._refresh(sensed, 1)
@@ -154,7 +155,15 @@ class LinearBall(FunctionClass[LinearSensed]):
     def distance(self, z: int) -> np.ndarray:
         return self.radius * np.sqrt(((self.features - self.features[z]) ** 2).sum(1))
 
-    def absorb(self, sensed, z, u, factor, cap, stop):
+    def absorb(
+        self,
+        sensed: LinearSensed,
+        z: np.ndarray,
+        u: np.ndarray,
+        factor: float,
+        cap: float,
+        stop: bool,
+    ) -> tuple[int, int]:
         at, total, floor = 0, 0, self.rho**2 / (cap + 1.0)
         state = (self.features, sensed.counts, sensed.gram, sensed.inverse)
         while at < len(z):
@@ -181,7 +190,7 @@ def _dual(c: np.ndarray, fit: np.ndarray, ball: float) -> np.ndarray:
 
 def kernel_ball(
     points: np.ndarray,
-    kernel: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    kernel: Kernel,
     radius: float,
     tolerance: float = 1e-10,
 ) -> LinearBall:
@@ -201,7 +210,7 @@ def kernel_ball(
     return LinearBall(U[:, keep] * np.sqrt(lam[keep]), radius)
 
 
-def gaussian(bandwidth: float) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+def gaussian(bandwidth: float) -> Kernel:
     """k(x, y) = exp(−‖x−y‖²/(2h²))."""
 
     def kernel(x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -6,17 +6,16 @@ since the last change, the bonus on known states is elliptic, the critic importa
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 from numba import njit
 
-from lpo.theory.algorithms import Options, cover_needs, d_sampler, policy_update
-from lpo.theory.classes.linear import LinearBall, _rank_one
+from lpo.theory.algorithms import Absorb, Options, Search
+from lpo.theory.classes.linear import LinearBall, rank_one
 from lpo.theory.constants import Constants
 from lpo.theory.mdp import MDP
-from lpo.theory.policy import Cover, uniform
 from lpo.theory.trace import Trace
+
+DOUBLED = float(np.log(2.0)) + 1e-9  # strictly more than doubled, rounding aside
 
 
 @njit(cache=True)
@@ -25,13 +24,15 @@ def _until_doubled(features, covariance, inverse, z, log_det):
     for i in range(len(z)):
         phi = features[z[i]]
         log_det += np.log1p(phi @ (inverse @ phi))
-        _rank_one(covariance, inverse, phi, 1.0)
-        if log_det > np.log(2.0) + 1e-9:  # strictly more than doubled, rounding aside
+        rank_one(covariance, inverse, phi, 1.0)
+        if log_det > DOUBLED:
             return i + 1, log_det
     return len(z), log_det
 
 
-def elliptic_bonus(F: LinearBall, inverse: np.ndarray, c: Constants, mdp: MDP):
+def elliptic_bonus(
+    F: LinearBall, inverse: np.ndarray, c: Constants, mdp: MDP
+) -> tuple[np.ndarray, np.ndarray]:
     """(known pairs, bonus): known when n0·‖φ‖²_{Σ⁻¹} < 1; b is that norm on known states."""
     norm = np.sqrt(c.n0 * np.einsum("zi,ij,zj->z", F.features, inverse, F.features, optimize=True))
     known = (norm < 1.0).reshape(mdp.num_states, -1)
@@ -49,28 +50,22 @@ def copoe(
     ridge: float = 0.1,
 ) -> Trace:
     """N samples; policy changes by determinant doubling."""
-    c, began = constants, time.perf_counter()
-    laws, walks = cover_needs(options)
-    cover, trace = Cover(mdp, laws, walks), Trace(mdp)
-    cover.append(uniform(mdp))
-    trace.policy(uniform(mdp), steps=0)
+    search = Search(mdp, F, constants, rng, options, seconds)
     covariance, inverse = ridge * np.eye(F.dim), np.eye(F.dim) / ridge
-    guess, n = np.zeros(mdp.num_pairs), 1
-    while n <= c.N and time.perf_counter() - began < seconds:
-        known, bonus = elliptic_bonus(F, inverse, c, mdp)
-        update = (mdp, F, cover, bonus, known, c, rng, options, guess)
-        stack, steps, inner = policy_update(*update)
-        trace.policy(stack, steps, inner=inner)
-        cover.append(stack, repeats=0)
-        served, log_det, block, walked = 0, 0.0, 16, 0.0
-        while n + served <= c.N and log_det <= np.log(2.0) + 1e-9:
-            block = min(block * 2, 1 << 14, c.N - n - served + 1)
-            z, cost = d_sampler(mdp, cover, block, rng, options.roll_in)
-            used, log_det = _until_doubled(F.features, covariance, inverse, z, log_det)
-            served, walked = served + used, walked + cost * used / block
+    while search.goes_on:
+        search.change_policy(*elliptic_bonus(F, inverse, constants, mdp))
+        search.serve(_doubling(F, covariance, inverse), largest=1 << 14)
         inverse = np.linalg.inv(covariance)  # drift of the rank-one updates ends here
-        cover.repeat_last(served)
-        n += served
-        trace.served(served, round(walked))
-    trace.finish(time.perf_counter() - began)
-    return trace
+    return search.finish()
+
+
+def _doubling(F: LinearBall, covariance: np.ndarray, inverse: np.ndarray) -> Absorb:
+    """Every sample enters Σ; a change is due when det Σ has more than doubled."""
+    growth = 0.0
+
+    def absorb(z: np.ndarray) -> tuple[int, bool]:
+        nonlocal growth
+        used, growth = _until_doubled(F.features, covariance, inverse, z, growth)
+        return used, growth > DOUBLED
+
+    return absorb

@@ -15,9 +15,10 @@ import numpy as np
 from numba import njit
 
 from lpo.theory.classes.base import FunctionClass
-from lpo.theory.classes.linear import _rank_one
+from lpo.theory.classes.linear import rank_one
 from lpo.theory.mdp import MDP
-from lpo.theory.simulate import _move, _next, tables
+from lpo.theory.policy import uniform
+from lpo.theory.simulate import move, next_uniform, tables
 from lpo.theory.trace import Trace
 
 
@@ -28,7 +29,7 @@ def _episode(cut, choice, terminal, greedy, start, seed):
     z_out, s_out = np.empty(H, np.int64), np.empty(H, np.int64)
     rng, s, t = np.uint64(seed), start, 0
     while t < H and not terminal[s]:
-        rng, u = _next(rng)
+        rng, u = next_uniform(rng)
         total, a = 0.0, num_actions - 1
         for b in range(num_actions):
             total += greedy[t, s, b]
@@ -36,8 +37,8 @@ def _episode(cut, choice, terminal, greedy, start, seed):
                 a = b
                 break
         z = s * num_actions + a
-        rng, u = _next(rng)
-        s = _move(cut, choice, z, u)
+        rng, u = next_uniform(rng)
+        s = move(cut, choice, z, u)
         z_out[t], s_out[t] = z, s
         t += 1
     return z_out[:t], s_out[:t]
@@ -69,9 +70,10 @@ class Counts:
         self.reward[z] = self.mdp.r[z]
 
 
-def backward(
-    mdp: MDP, H: int, top: float, backup: Callable[[np.ndarray], np.ndarray]
-) -> np.ndarray:
+Backup = Callable[[np.ndarray], np.ndarray]  # V [S] → Q [S·A]
+
+
+def backward(mdp: MDP, H: int, top: float, backup: Backup) -> np.ndarray:
     """Q_h = clip(backup(V_{h+1}), 0, top), h = H−1..0, V_H = 0; Q of shape [H, S, A]."""
     q = np.empty((H, mdp.num_states, mdp.num_actions))
     v = np.zeros(mdp.num_states)
@@ -96,11 +98,44 @@ def _affine(fixed, onward, H, num_actions, top):
     return q
 
 
-def _play(mdp, trace, plan, absorb, episodes, seconds, rng) -> Trace:
+class Stages:
+    """What the three methods share: H stages, the counts, and the values at the end states.
+
+    Nobody has to act in an end state to learn that each of its pairs is worth r·H_γ.
+    """
+
+    def __init__(self, mdp: MDP, H: int | None) -> None:
+        self.mdp, self.H, self.data = mdp, H or horizon(mdp), Counts(mdp)
+        self.top = (1.0 - mdp.gamma**self.H) / (1.0 - mdp.gamma)  # H_γ, the discounted horizon
+        self.end = np.repeat(mdp.terminal, mdp.num_actions)
+        self.worth = mdp.r * self.top
+
+    def affine(self, fixed: np.ndarray, onward: np.ndarray) -> np.ndarray:
+        """Returns Q for the backups fixed + onward·V."""
+        fixed = np.where(self.end, self.worth, fixed)
+        onward = np.where(self.end[:, None], 0.0, onward)
+        return _affine(fixed, onward, self.H, self.mdp.num_actions, self.top)
+
+    def general(self, backup: Backup) -> np.ndarray:
+        """Returns Q for any backup of V."""
+        return backward(
+            self.mdp, self.H, self.top, lambda v: np.where(self.end, self.worth, backup(v))
+        )
+
+
+def _play(
+    trace: Trace,
+    plan: Callable[[], np.ndarray],
+    absorb: Callable[[np.ndarray, np.ndarray], bool],
+    episodes: int,
+    seconds: float,
+    rng: np.random.Generator,
+) -> Trace:
     """Episodes: plan when asked to, act, absorb; `absorb` says whether to plan again."""
-    began, again, acting = time.perf_counter(), True, None
+    mdp, began, again = trace.mdp, time.perf_counter(), True
     table, seeds = tables(mdp), rng.integers(0, 2**63, size=episodes)
-    trace.policy(np.full((1, mdp.num_states, mdp.num_actions), 1 / mdp.num_actions), steps=0)
+    acting = uniform(mdp)
+    trace.policy(acting, steps=0)
     for seed in seeds:
         if again:
             acting = greedy(plan())
@@ -110,17 +145,8 @@ def _play(mdp, trace, plan, absorb, episodes, seconds, rng) -> Trace:
         trace.served(1, len(z))
         if time.perf_counter() - began >= seconds:
             break
-    trace.finish(time.perf_counter() - began)
+    trace.seconds = time.perf_counter() - began
     return trace
-
-
-def _top(mdp: MDP, H: int) -> float:
-    return (1.0 - mdp.gamma**H) / (1.0 - mdp.gamma)
-
-
-def _ends(mdp: MDP, top: float) -> tuple[np.ndarray, np.ndarray]:
-    """(pairs of terminal states, their value r·H_γ): nobody has to act there to learn it."""
-    return np.repeat(mdp.terminal, mdp.num_actions), mdp.r * top
 
 
 def ucbvi(
@@ -135,22 +161,19 @@ def ucbvi(
 
     The paper's scale is 7 ln(5SAT/δ); H_γ is the discounted horizon.
     """
-    H = H or horizon(mdp)
-    top, data = _top(mdp, H), Counts(mdp)
-    end, worth = _ends(mdp, top)
+    stages = Stages(mdp, H)
+    top, data = stages.top, stages.data
 
     def plan() -> np.ndarray:
         n = np.maximum(data.pair, 1.0)
         optimistic = np.where(data.pair > 0, data.reward + scale * top / np.sqrt(n), top)
-        fixed = np.where(end, worth, optimistic)
-        onward = np.where(end[:, None], 0.0, mdp.gamma * data.next / n[:, None])
-        return _affine(fixed, onward, H, mdp.num_actions, top)
+        return stages.affine(optimistic, mdp.gamma * data.next / n[:, None])
 
     def absorb(z: np.ndarray, s: np.ndarray) -> bool:
         data.add(z, s)
         return True
 
-    return _play(mdp, Trace(mdp), plan, absorb, episodes, seconds, rng)
+    return _play(Trace(mdp), plan, absorb, episodes, seconds, rng)
 
 
 def lsvi_ucb(
@@ -167,10 +190,8 @@ def lsvi_ucb(
 
     Σ_i φ(z_i)(r_i + γV(s'_i)) is Φᵀ(n·r + γ n(·,s')V), the same sum gathered by pair.
     """
-    H, d = H or horizon(mdp), features.shape[1]
-    top, data = _top(mdp, H), Counts(mdp)
-    gram, inverse = ridge * np.eye(d), np.eye(d) / ridge
-    end, worth = _ends(mdp, top)
+    stages, d = Stages(mdp, H), features.shape[1]
+    data, gram, inverse = stages.data, ridge * np.eye(d), np.eye(d) / ridge
     one_hot = d == mdp.num_pairs and np.array_equal(features, np.eye(d))
 
     def plan() -> np.ndarray:
@@ -182,18 +203,16 @@ def lsvi_ucb(
             lift = features @ inverse  # [P, d]
             square = np.maximum((lift * features).sum(axis=1), 0.0)
             predicted = lift @ (features.T @ sums)
-        bonus = scale * top * np.sqrt(square)
-        fixed = np.where(end, worth, predicted[:, 0] + bonus)
-        onward = np.where(end[:, None], 0.0, mdp.gamma * predicted[:, 1:])
-        return _affine(fixed, onward, H, mdp.num_actions, top)
+        bonus = scale * stages.top * np.sqrt(square)
+        return stages.affine(predicted[:, 0] + bonus, mdp.gamma * predicted[:, 1:])
 
     def absorb(z: np.ndarray, s: np.ndarray) -> bool:
         data.add(z, s)
         for pair in [] if one_hot else z:
-            _rank_one(gram, inverse, features[pair], 1.0)
+            rank_one(gram, inverse, features[pair], 1.0)
         return True
 
-    return _play(mdp, Trace(mdp), plan, absorb, episodes, seconds, rng)
+    return _play(Trace(mdp), plan, absorb, episodes, seconds, rng)
 
 
 def subsampled_lsvi(
@@ -211,22 +230,16 @@ def subsampled_lsvi(
     Ẑ is built by the same online sensitivity sampling as LPO's; the fit uses all data. The width is
     taken at radius ε = 1, so in the box class it is 1/sqrt(n̂).
     """
-    H = H or horizon(mdp)
-    top, data, sensed = _top(mdp, H), Counts(mdp), F.empty()
-    cap = 4.0 * episodes * H * F.W**2
-    end, worth = _ends(mdp, top)
-    trace = Trace(mdp)
+    stages, sensed, trace = Stages(mdp, H), F.empty(), Trace(mdp)
+    data, cap = stages.data, 4.0 * episodes * stages.H * F.W**2
 
     def plan() -> np.ndarray:
         n = np.maximum(data.pair, 1.0)
         model, width = data.next / n[:, None], F.width(sensed, 1.0)
-        bonus = scale * top * np.minimum(width, 1.0 / scale)
-
-        def backup(v: np.ndarray) -> np.ndarray:
-            f = F.fit(data.pair, data.reward + mdp.gamma * (model @ v))
-            return np.where(end, worth, f + bonus)
-
-        return backward(mdp, H, top, backup)
+        bonus = scale * stages.top * np.minimum(width, 1.0 / scale)
+        return stages.general(
+            lambda v: F.fit(data.pair, data.reward + mdp.gamma * (model @ v)) + bonus
+        )
 
     def absorb(z: np.ndarray, s: np.ndarray) -> bool:
         data.add(z, s)
@@ -234,7 +247,7 @@ def subsampled_lsvi(
         trace.additions, trace.distinct = sensed.additions, sensed.distinct
         return added > 0
 
-    return _play(mdp, trace, plan, absorb, episodes, seconds, rng)
+    return _play(trace, plan, absorb, episodes, seconds, rng)
 
 
 def tabular_features(mdp: MDP) -> np.ndarray:

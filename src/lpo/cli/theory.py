@@ -1,0 +1,170 @@
+"""Command line: `lpo theory` and `lpo theory compare`.
+
+`theory` runs one algorithm on one MDP and prints what it cost and how good it is. `compare` runs a
+grid over seeds and writes a table and figures.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal
+
+from lpo.cli.parser import parse
+from lpo.options import Count, NonNegative, Positive, PositiveInt, Unit, options
+from lpo.theory.algorithms import Critic, Estimator, Known, Options, Reuse, RollIn
+from lpo.theory.compare import cells, parse_mdp
+from lpo.theory.constants import Constants
+from lpo.theory.mdp import MDP
+from lpo.theory.runner import ALGORITHMS, function_class, run, summary
+
+
+@options
+class TheoryOptions:
+    """Run one algorithm on one MDP with exact values and print samples, switches and gaps."""
+
+    mdp: str = "deepsea:8"
+    """Name or name:size, e.g. chain, riverswim:6, deepsea:8, lock:5, random, linear:20."""
+    algorithm: str = "lpo"
+    """One of lpo, lpo-patient, lpo-always, eniac, pcpg, copoe, lsvi-ucb, ucbvi and kong."""
+    N: PositiveInt = 10_000
+    """Outer iterations: d-samples, or episodes for lsvi-ucb, ucbvi and kong."""
+    seed: Count = 0
+    """Seed of everything random."""
+    critic: Critic = "sampled"
+    """Sample trajectories, or solve linear systems exactly."""
+    constants: Literal["practical", "theory"] = "practical"
+    """Run with practical constants, or print those of the proofs and run nothing."""
+    M: PositiveInt = 1000
+    """Trajectories per dataset."""
+    K: PositiveInt = 20
+    """Inner iterations."""
+    eta: Positive = 30.0
+    """NPG step size."""
+    n0: Positive = 1.0
+    """Copies in the sampled set after which a tabular pair is known (epsilon / beta^2)."""
+    factor: Positive = 1.0
+    """The C*log factor of S-Sampling."""
+    width_bonus: NonNegative = 0.02
+    """Coefficient of the width bonus (2 in the paper)."""
+    kappa: NonNegative = 2.0
+    """Inner iterations that reuse one dataset, with --reuse kappa."""
+    delta: Unit = 0.1
+    """Failure probability."""
+    target: Positive = 0.1
+    """Suboptimality that --constants theory is computed for."""
+    gamma: Unit | None = None
+    """Discount (default: the MDP's own)."""
+    estimator: Estimator = "robust"
+    """Return estimator of Algorithm 5; last and alg5 are the paper's."""
+    reuse: Reuse = "ess"
+    """Resample by effective sample size, or after kappa iterations."""
+    roll_in: RollIn = "rollout"
+    """Walk to the heads, or draw them from their exact law."""
+    known: Known = "state"
+    """Bonus indicator on the state (eq. E5) or on the pair (Alg. 1)."""
+    rounding: bool = False
+    """Round samples to the cover of eq. (E2)."""
+    patience: NonNegative = 0.0
+    """Switch only after this share of new additions (0: the paper; 0.05 is cheaper)."""
+    seconds: Positive = 600.0
+    """Stop at the first policy change after this many seconds."""
+    json: bool = False
+    """Print one JSON object instead of a table."""
+
+
+@options
+class CompareOptions:
+    """Run every algorithm on every MDP over seeds; write runs, table and figures."""
+
+    mdps: tuple[str, ...] = ("deepsea:8", "riverswim:6", "linear:20")
+    """Names or name:size."""
+    algorithms: tuple[str, ...] = tuple(a for a in ALGORITHMS if a != "lpo-always")
+    """Algorithms to run."""
+    seeds: PositiveInt = 3
+    """How many seeds: 0 to seeds-1."""
+    N: PositiveInt = 10_000
+    """d-samples of the policy-gradient methods."""
+    episodes: PositiveInt = 3000
+    """Episodes of the value-based methods."""
+    M: PositiveInt = 1000
+    """Trajectories per dataset, the same for all methods that use one."""
+    critic: Critic = "sampled"
+    """Critic of the policy-gradient methods."""
+    estimator: Estimator = "robust"
+    """Return estimator of the policy-gradient methods."""
+    roll_in: RollIn = "law"
+    """How the policy-gradient methods come to their heads."""
+    seconds: Positive = 120.0
+    """Time limit of one run."""
+    processes: PositiveInt = 1
+    """Runs at a time, each on a core of its own."""
+    out: Path = Path("runs/theory-compare")
+    """Folder. Started again there, the grid does only what is missing."""
+
+
+def theory(o: TheoryOptions) -> int:
+    """Runs one algorithm, or prints the proofs' constants; returns the exit status."""
+    mdp = parse_mdp(o.mdp, **({} if o.gamma is None else {"gamma": o.gamma}))
+    if o.constants == "theory":
+        figures = asdict(Constants.theory(mdp, function_class(mdp), o.N, o.delta, o.target))
+        note = "The proofs' constants; no run is feasible with them (see docs/theory.md)."
+        show(f"{mdp.name}: Constants.theory()", figures, o.json, note)
+        return 0
+    constants = practical(mdp, o)
+    options = Options(
+        o.critic, o.estimator, o.reuse, o.roll_in, o.known,
+        rounding=o.rounding, patience=o.patience,
+    )  # fmt: skip
+    trace = run(o.algorithm, mdp, constants, o.seed, options, o.seconds)
+    figures = {"algorithm": o.algorithm, "constants": constants.kind, "critic": o.critic}
+    late = f"Stopped by the time limit at iteration {trace.iterations}."
+    note = "" if trace.iterations >= o.N else late
+    show(f"{o.algorithm} on {mdp.name}", figures | summary(trace), o.json, note)
+    return 0
+
+
+def practical(mdp: MDP, o: TheoryOptions) -> Constants:
+    return Constants.practical(
+        mdp, o.N, o.delta, n0=o.n0, factor=o.factor, width_bonus=o.width_bonus, K=o.K, eta=o.eta,
+        kappa=o.kappa, M=o.M,
+    )  # fmt: skip
+
+
+def compare(o: CompareOptions) -> int:
+    """Runs the grid, then writes its table and figures; returns the exit status."""
+    from lpo.report.theory import write
+    from lpo.sweep.theory import run_grid
+
+    options = Options(critic=o.critic, estimator=o.estimator, roll_in=o.roll_in)
+    grid = cells(o.algorithms, o.mdps, o.seeds, o.N, o.episodes, o.M, o.seconds, options)
+    rows = run_grid(grid, o.out, o.processes, f"lpo theory compare --out {shlex.quote(str(o.out))}")
+    if isinstance(rows, int):
+        return rows
+    print(write(rows, o.out))
+    print("\nwritten: " + ", ".join(str(p) for p in sorted(o.out.glob("[!.]*.*"))))
+    return 0
+
+
+def show(title: str, figures: dict[str, Any], as_json: bool, note: str = "") -> None:
+    """Prints figures as one JSON object, or as a table with a note below it."""
+    if as_json:
+        print(json.dumps(figures))
+        return
+    print(title)
+    for name, x in figures.items():
+        if isinstance(x, dict):
+            x = ", ".join(f"{k}: {v if v is not None else 'not reached'}" for k, v in x.items())
+        print(f"  {name:18s} {x:.6g}" if isinstance(x, float) else f"  {name:18s} {x}")
+    if note:
+        print(note)
+
+
+def dispatch(words: Sequence[str]) -> int:
+    """`[theory flags]` or `compare [flags]`; returns the exit status."""
+    if list(words[:1]) == ["compare"]:
+        return compare(parse(CompareOptions, "theory compare", words[1:]))
+    return theory(parse(TheoryOptions, "theory", words))

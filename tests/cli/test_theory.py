@@ -1,0 +1,72 @@
+"""`lpo theory`: one run, a grid that goes on, and mistakes answered in one sentence."""
+
+import json
+
+import pytest
+
+pytest.importorskip("numba")
+
+from lpo import cli
+from lpo.cli.theory import CompareOptions, TheoryOptions, compare, theory
+from lpo.sweep.theory_worker import Ledger
+from lpo.theory.algorithms import Options
+from lpo.theory.compare import Cell, run_cell
+
+
+def test_theory_prints_what_a_run_cost(capsys):
+    assert theory(TheoryOptions(mdp="chain:4", N=300, M=50)) == 0
+    shown = capsys.readouterr().out
+    for word in ("env_steps", "switches", "distinct", "inner_iterations", "gap_last"):
+        assert word in shown
+    theory(TheoryOptions(mdp="chain:4", N=300, M=50, json=True))
+    row = json.loads(capsys.readouterr().out)
+    assert row["iterations"] == 300 and row["constants"] == "practical"
+
+
+def test_theory_constants_are_printed_not_run(capsys):
+    theory(TheoryOptions(constants="theory", json=True))
+    row = json.loads(capsys.readouterr().out)
+    assert row["kind"] == "theory" and row["K"] > 1e12
+
+
+def test_flags_reach_the_run(capsys):
+    words = "--mdp chain:3 --N 60 --M 20 --algorithm lpo-always --critic exact --gamma 0.5 --json"
+    with pytest.raises(SystemExit) as end:
+        cli.main(["theory", *words.split()])
+    row = json.loads(capsys.readouterr().out)
+    assert not end.value.code
+    assert (row["algorithm"], row["critic"], row["gamma"]) == ("lpo-always", "exact", 0.5)
+    assert row["iterations"] == row["switches"] == 60
+
+
+@pytest.mark.parametrize(
+    "words", [["--mdp", "nowhere"], ["--mdp", "deepsea:x"], ["--algorithm", "sarsa"],
+              ["--gamma", "1.5"], ["--delta", "2"], ["compare", "--algorithms", "sarsa"],
+              ["compare", "--mdps", "nowhere"], ["compare", "--processes", "1000"]],
+)  # fmt: skip
+def test_mistakes_are_one_sentence_and_code_two(words, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as end:
+        cli.main(["theory", *words])
+    error = capsys.readouterr().err
+    assert end.value.code == 2 and error.startswith("lpo: ") and error.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_compare_writes_and_goes_on(tmp_path, capsys):
+    runs, law = tmp_path / "runs.jsonl", Options(roll_in="law")
+    Ledger(tmp_path).append(run_cell(Cell("lpo", "chain:3", 1, 200, 50, 120.0, law)))
+    first = runs.read_bytes()
+    runs.write_bytes(first + b'{"cut sho')  # a crash in mid-line
+    chosen = CompareOptions(
+        mdps=("chain:3",), algorithms=("lpo", "ucbvi"), seeds=2, N=200, episodes=40, M=50,
+        out=tmp_path,
+    )  # fmt: skip
+    assert compare(chosen) == 0
+    said = capsys.readouterr().out
+    assert "4 runs in" in said and "3 to do" in said and "| chain:3 | ucbvi |" in said
+    assert runs.read_bytes().startswith(first + b'{"cut sho\n')
+    assert len(Ledger(tmp_path).rows()) == 4
+    for name in ("table.md", "gap.png", "exponents.png", "switches.png"):
+        assert (tmp_path / name).stat().st_size > 100
+    assert not list(tmp_path.glob("*.log"))  # nothing was said
