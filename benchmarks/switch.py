@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import os
-from dataclasses import replace
 from itertools import pairwise
 
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
@@ -18,15 +17,15 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 from checkout import commit
 
-from lpo import config
+from lpo.config import configure
 from lpo.envs.specs import LOCOMOTION
 from lpo.runs.run import make_trainer
 
 
 def measure(env: str, steps: int, num_features: int) -> None:
-    c = replace(
-        config.preset("paper", env),
-        algo="lpo-s",
+    c = configure(
+        "lpo-s",
+        env=env,
         steps=steps,
         num_features=num_features,
         eval_every=0,

@@ -34,7 +34,6 @@ process's peak resident memory in MB.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import importlib
 import json
 import multiprocessing
@@ -105,11 +104,11 @@ def make_baseline(name: str, task: str, plain: bool) -> Callable[[int], int]:
 
 
 def make_ours(algo: str, task: str) -> tuple[Any, Callable[[int], int]]:
-    from lpo.config import Config
+    from lpo.config import configure
     from lpo.runs.run import make_trainer
 
-    config = Config(
-        algo=algo,
+    config = configure(
+        algo,
         env=task,
         steps=BUDGET,
         num_envs=NUM_ENVS,
@@ -158,14 +157,18 @@ def gradient_seconds(trainer: Any, repeats: int) -> float:
     """CPU seconds of both minibatch loops in one call of ``learn`` (how: the docstring above)."""
     import jax
 
-    from lpo.algorithms import Problem
-    from lpo.engine import train
+    from lpo.config import with_options
+    from lpo.engine.learner import Space, assemble, problem_of
+    from lpo.engine.learner import learn as learn_once
+    from lpo.math.distributions import action_spec
     from lpo.math.minibatch import shuffled
 
+    space = Space(trainer.parts.obs_size, action_spec(trainer.env.action_space), None)
+
     def learn(epochs: int, passes: int) -> Callable[[], Any]:
-        config = dataclasses.replace(trainer.config, epochs=epochs, predictor_passes=passes)
-        parts = train.assemble(config, Problem(trainer.parts.obs_size, trainer.parts.dist))
-        compiled = jax.jit(partial(train.learn, parts))
+        config = with_options(trainer.config, {"epochs": epochs, "predictor_passes": passes})
+        parts = assemble(config, problem_of(config, space))
+        compiled = jax.jit(partial(learn_once, parts))
         return lambda: compiled(trainer.state, rollout)
 
     def shuffle(epochs: int) -> Callable[[], Any]:

@@ -17,7 +17,6 @@ import argparse
 import json
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,10 +26,12 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 import gymnasium
 import numpy as np
 
-from lpo import config
-from lpo.agent import PPO, Agent
+from lpo.agent import PPO
+from lpo.config import Config, configure
 from lpo.engine.rollout import HostPolicy
 from lpo.envs.specs import LOCOMOTION, SparseLocomotion, Threshold
+from lpo.policy import Policy
+from lpo.runs.directory import RunDirectory
 from lpo.runs.run import resume, start, stopping_on_signals
 
 RESULTS = Path(__file__).parent / "results"
@@ -102,17 +103,17 @@ def fresh_policy(task: SparseLocomotion, seed: int) -> HostPolicy:
 
 def dense_policy(directory: Path) -> HostPolicy:
     """The policy that training ended with, its observation statistics frozen."""
-    return Agent.load(directory, which="last").run.trainer.policy()
+    return Policy.load(directory, which="last").actor
 
 
 def dense_directory(root: Path, task: SparseLocomotion, seed: int) -> Path:
     return root / f"{task.base_id}-s{seed}"
 
 
-def dense_config(task: SparseLocomotion, seed: int) -> config.Config:
+def dense_config(task: SparseLocomotion, seed: int) -> Config:
     """What ``lpo train --algo ppo --env Hopper-v5`` starts from: the paper's table."""
-    c = replace(config.preset("paper", task.base_id), algo="ppo", steps=TRAIN_STEPS, seed=seed)
-    return replace(c, eval_every=50_000, checkpoint_every=50_000, keep_checkpoints=1)
+    times = {"eval_every": 50_000, "checkpoint_every": 50_000, "keep_checkpoints": 1}
+    return configure("ppo", env=task.base_id, steps=TRAIN_STEPS, seed=seed, **times)
 
 
 def train(root: Path) -> None:
@@ -123,9 +124,9 @@ def train(root: Path) -> None:
             if steps_of(out) >= TRAIN_STEPS:
                 continue
             fresh = steps_of(out) == 0
-            with start(dense_config(task, seed), out) if fresh else resume(out)[0] as run:
+            with start(dense_config(task, seed), out) if fresh else resume(out).run as run:
                 with stopping_on_signals(run):
-                    run.advance()
+                    run.advance(TRAIN_STEPS)
                 print(f"{out}: {run.env_steps} steps", flush=True)
                 if run.stop_requested:
                     return
@@ -133,8 +134,7 @@ def train(root: Path) -> None:
 
 def steps_of(directory: Path) -> int:
     """Steps of the latest checkpoint of a run; 0 where there is none."""
-    found = [int(p.stem) for p in (directory / "checkpoints").glob("[0-9]*.safetensors")]
-    return max(found, default=0)
+    return RunDirectory(directory).reached() or 0
 
 
 def plays(task: SparseLocomotion, root: Path) -> Iterator[tuple[dict[str, Any], Any]]:

@@ -27,7 +27,7 @@ import gymnasium
 import numpy as np
 
 import lpo  # noqa: F401  # registers the environments
-from lpo.agent import Agent
+from lpo.policy import Policy
 from lpo.report.figures import colors, legend, panel
 from lpo.report.runs import RunData
 from lpo.runs.record import read_directory
@@ -39,13 +39,13 @@ RESULTS = Path(__file__).parent / "results"
 FIGURES = Path(__file__).parents[2] / "build" / "figures"
 
 
-def episode(agent: Agent, env: gymnasium.Env, seed: int) -> tuple[float, float, float]:
+def episode(policy: Policy, env: gymnasium.Env, seed: int) -> tuple[float, float, float]:
     """Return, turns (the largest angle, either way) and mean speed."""
     data = env.unwrapped.data  # pyright: ignore[reportAttributeAccessIssue]
     observation, _ = env.reset(seed=seed)
     total, over, angles, speeds = 0.0, False, [], []
     while not over:
-        action, _ = agent.predict(observation, deterministic=True)
+        action, _ = policy.predict(observation, deterministic=True)
         observation, reward, terminated, truncated, _ = env.step(action)
         angles.append(data.qpos[PITCH])
         speeds.append(data.qvel[0])
@@ -57,12 +57,12 @@ def play(paths: list[Path], out: Path) -> None:
     """The file is written when all have played, so that a missing checkpoint costs nothing."""
     rows: list[tuple[str, ...]] = [("run", "return", "turns", "speed")]
     for path in paths:
-        agent = Agent.load(path, which="last")
+        policy = Policy.load(path, which="last")
         run = RunData.of(read_directory(path))
         preset = run.description.get("preset")
         options: dict[str, Any] = {"preset": preset} if preset else {}
         env = gymnasium.make(run.options["env"], **options)
-        played = [episode(agent, env, 10_000 + seed) for seed in range(EPISODES)]
+        played = [episode(policy, env, 10_000 + seed) for seed in range(EPISODES)]
         rows.append((path.name, *(f"{value:.4g}" for value in np.mean(played, axis=0))))
         print(*rows[-1], flush=True)
     with open(out, "w", newline="") as file:

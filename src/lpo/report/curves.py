@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lpo.errors import LPOError
+from lpo.report.stats import estimate_curve
 from lpo.runs import store
 from lpo.runs.directory import task_line
 from lpo.runs.record import Record, declared
@@ -42,14 +43,17 @@ def on_grid(curves: list[Curve]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def plot_runs(runs: Sequence[Path], metric: str, out: Path) -> Path:
-    """Write a PNG of ``metric`` over environment steps; seeds of a task share a band."""
+    """Writes a PNG of ``metric`` over environment steps.
+
+    Seeds of a task share a line, their interquartile mean, and its 95 % interval as a band.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
     from matplotlib.ticker import EngFormatter
 
-    from lpo.report.figures import colors  # which draws by this file's curves
+    from lpo.report.figures import band, colors  # which draws by this file's curves
 
     panels: dict[str, dict[str, list[Curve]]] = defaultdict(lambda: defaultdict(list))
     for run in store.load(runs):
@@ -66,9 +70,7 @@ def plot_runs(runs: Sequence[Path], metric: str, out: Path) -> Path:
                 ax.plot(curves[0].steps, curves[0].values, color=color[name], label=label)
                 continue
             grid, values = on_grid(curves)
-            mean, std = values.mean(0), values.std(0)
-            ax.plot(grid, mean, color=color[name], label=label)
-            ax.fill_between(grid, mean - std, mean + std, color=color[name], alpha=0.2, lw=0)
+            band(ax, grid, estimate_curve(values), color[name], label)
         ax.set(title=task, xlabel="environment steps", ylabel=metric)
         ax.xaxis.set_major_formatter(EngFormatter(sep=""))
         ax.grid(alpha=0.3)

@@ -119,9 +119,7 @@ def compare(runs: Runs, out: Path, reference: str) -> tuple[list[str], dict[str,
         drawn.append(page.image(out / "improvement.svg", text))
     undeclared = [t for t in runs.tasks if runs.cell(t, complete[0])[0].max_return is None]
     text = "Scores are final returns over the largest possible return" + (
-        f" ({', '.join(map(page.escape, undeclared))}: over the best return seen)."
-        if undeclared
-        else "."
+        f" ({', '.join(undeclared)}: over the best return seen)." if undeclared else "."
     )
     left = [label for label in runs.labels if label not in complete]
     text += f" Not on every task and so left out: {', '.join(left)}." if left else ""

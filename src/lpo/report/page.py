@@ -26,7 +26,8 @@ def image(path: Path, text: str, caption: bool = False, kind: str = "") -> str:
 
 
 def section(title: str, text: str, content: str) -> str:
-    return f"<h2>{escape(title)}</h2>\n<p>{text}</p>\n{content}\n"
+    """Returns a section; ``text`` is plain and escaped here, ``content`` is HTML."""
+    return f"<h2>{escape(title)}</h2>\n<p>{escape(text)}</p>\n{content}\n"
 
 
 def grid(figures: list[str]) -> str:
