@@ -52,7 +52,7 @@ def test_categorical_samples_have_the_right_frequencies():
     p = np.array([0.6, 0.3, 0.1], np.float32)
     n = 20_000
     noise = dist.draw(np.random.default_rng(0), (n, 3))
-    picked = dist.to_env(dist.sample(np.tile(np.log(p), (n, 1)), None, noise))
+    picked = dist.to_env(dist.sample(np.tile(np.log(p), (n, 1)), np.zeros(0, np.float32), noise))
     assert picked.dtype == np.int64
     chi2 = scipy.stats.chisquare(np.bincount(picked, minlength=3), p * n)
     assert chi2.pvalue > 1e-3

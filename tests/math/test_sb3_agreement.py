@@ -101,9 +101,7 @@ def trajectory(case: Case) -> Trajectory:
     flags = case["rollout/terminated"], case["rollout/truncated"]
     return Trajectory(
         jnp.asarray(case["rollout/reward"])[None],
-        values(critics, case["rollout/obs"]),
-        values(critics, case["rollout/next_obs"]),
-        values(critics, case["rollout/last_obs"]),
+        *(values(critics, jnp.asarray(case[f"rollout/{k}obs"])) for k in ("", "next_", "last_")),
         *map(jnp.asarray, flags),
         jnp.ones(flags[0].shape, bool),
     )
@@ -124,7 +122,7 @@ def test_values_and_log_probabilities(case):
     agree(values(params.critics, obs)[0], case["rollout/value"])
     outputs = apply_net(params.policy, obs)
     agree(
-        case.dist.log_prob(outputs, params.log_std, case["rollout/action"]),
+        case.dist.log_prob(outputs, params.log_std, jnp.asarray(case["rollout/action"])),
         case["rollout/log_prob"],
     )
 
