@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import lru_cache, wraps
+from functools import cache, wraps
 from types import GenericAlias
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -70,10 +70,13 @@ def _check_field(expected: Any, value: Any, name: str) -> None:
     if _holds_tuples(expected):
         with jaxtyped("context"):
             _check(expected, value, name)
-    elif isinstance(expected, type) and issubclass(expected, AbstractArray):
-        if not isinstance(value, expected):
-            found = f"{getattr(value, 'dtype', type(value))}{list(getattr(value, 'shape', []))}"
-            raise TypeError(f"{name} should be {expected} and is {found}.")
+    elif _is_array_type(expected) and not isinstance(value, expected):
+        found = f"{getattr(value, 'dtype', type(value))}{list(getattr(value, 'shape', []))}"
+        raise TypeError(f"{name} should be {expected} and is {found}.")
+
+
+def _is_array_type(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, AbstractArray)
 
 
 def _items(hint: Any, values: Any) -> Any:
@@ -83,7 +86,7 @@ def _items(hint: Any, values: Any) -> Any:
     return zip(parts, values, strict=True) if parts and parts != ((),) else []
 
 
-@lru_cache(maxsize=None)
+@cache
 def _fields(kind: type) -> dict[str, Any]:
     return get_type_hints(kind, include_extras=True)
 

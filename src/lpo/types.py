@@ -68,7 +68,7 @@ class BatchEnv(Protocol):
         """Starts every environment anew and returns the first observations."""
         ...
 
-    def step(self, action: Shaped[np.ndarray, "N *A"]) -> Step:
+    def step(self, action: Shaped[np.ndarray, " N *A"]) -> Step:
         """Takes one step in every environment."""
         ...
 

@@ -58,7 +58,7 @@ class ActionFeatures(Protocol):
 class Draw(Protocol):
     def __call__(
         self, rng: np.random.Generator, shape: tuple[int, ...], /
-    ) -> Float[np.ndarray, "..."]:
+    ) -> Float[np.ndarray, " ..."]:
         """Returns noise for ``sample``; the last axis of ``shape`` is ``noise_size``."""
         ...
 
@@ -139,11 +139,13 @@ def gaussian(spec: ActionSpec) -> Distribution:
     def features(action: Float[Array, "*B A"]) -> Float[Array, "*B A"]:
         return jnp.clip(action, lift(jnp.asarray(low), action), lift(jnp.asarray(high), action))
 
-    def draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Float[np.ndarray, "..."]:
+    def draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Float[np.ndarray, " ..."]:
         return rng.standard_normal(shape, dtype=np.float32)
 
     def sample(
-        mean: Float[np.ndarray, "N A"], std: Float[np.ndarray, " A"], noise: Float[np.ndarray, "N A"]
+        mean: Float[np.ndarray, "N A"],
+        std: Float[np.ndarray, " A"],
+        noise: Float[np.ndarray, "N A"],
     ) -> Float[np.ndarray, "N A"]:
         return mean + std * noise
 
@@ -202,11 +204,13 @@ def categorical(spec: ActionSpec) -> Distribution:
         parts = [jax.nn.one_hot(action[..., i].astype(int), n) for i, n in enumerate(nvec)]
         return jnp.concatenate(parts, axis=-1)
 
-    def draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Float[np.ndarray, "..."]:
+    def draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Float[np.ndarray, " ..."]:
         return rng.gumbel(size=shape).astype(np.float32)
 
     def sample(
-        logits: Float[np.ndarray, "N P"], std: Float[np.ndarray, " 0"], noise: Float[np.ndarray, "N P"]
+        logits: Float[np.ndarray, "N P"],
+        std: Float[np.ndarray, " 0"],
+        noise: Float[np.ndarray, "N P"],
     ) -> Float[np.ndarray, "N A"]:
         return mode(logits + noise)  # the Gumbel-max trick
 

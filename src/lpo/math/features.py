@@ -64,9 +64,7 @@ class Features(NamedTuple, Generic[State]):
     apply: Callable[[State, Float[Array, "*B D"]], Float[Array, "*B P"]]
 
 
-def _observe(
-    state: FeatureState, x: Float[Array, "M D"], valid: Bool[Array, " M"]
-) -> FeatureState:
+def _observe(state: FeatureState, x: Float[Array, "M D"], valid: Bool[Array, " M"]) -> FeatureState:
     inputs = update_moments(state.inputs, x, valid)
     square = (normalize(inputs, x, CLIP) ** 2).sum(-1, keepdims=True)
     return state._replace(inputs=inputs, norm=update_moments(state.norm, square, valid))

@@ -68,9 +68,7 @@ def apply_net(
     return x @ net[-1].w + lift(net[-1].b, x)
 
 
-def apply_net_host(
-    net: Net[np.ndarray], x: Float[np.ndarray, "N I"]
-) -> Float[np.ndarray, "N O"]:
+def apply_net_host(net: Net[np.ndarray], x: Float[np.ndarray, "N I"]) -> Float[np.ndarray, "N O"]:
     """Returns ``apply_net`` in NumPy, for acting: a small batch is not worth a JAX dispatch."""
     for w, b in net[:-1]:
         x = x @ w
@@ -101,6 +99,6 @@ def init_actor_critic(
     return ActorCritic(policy, log_std, jax.tree.map(lambda *x: jnp.stack(x), *critic))
 
 
-def values(critics: Net[Array], obs: Float[Array, "*B O"]) -> Float[Array, "S *B"]:
+def values(critics: Net[Array], obs: Float[Array, "*B O"]) -> Float[Array, " S *B"]:
     """Returns V_s(obs) of every stream s."""
     return jax.vmap(lambda net: apply_net(net, obs)[..., 0])(critics)

@@ -17,7 +17,8 @@ Rows = Float[np.ndarray, "N D"]
 
 
 class Moments(NamedTuple, Generic[ArrayT]):
-    count: Float[ArrayT, ""]
+    # hides tuple.count; every checkpoint has this name in it
+    count: Float[ArrayT, ""]  # pyright: ignore[reportIncompatibleMethodOverride]
     mean: Float[ArrayT, " D"]
     var: Float[ArrayT, " D"]
 

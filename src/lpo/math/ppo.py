@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, cast
 
 import jax
 import jax.numpy as jnp
 import optax
 from jax import Array
-from jaxtyping import Bool, Float, Key
+from jaxtyping import Bool, Float, Key, PyTree
 
 from lpo.math.arrays import Scalar
 from lpo.math.distributions import Distribution
@@ -75,7 +75,7 @@ def optimizer(
 
 def update(
     params: ActorCritic[Array],
-    opt_state: optax.OptState,
+    opt_state: PyTree,
     batch: Batch,
     valid: Bool[Array, " M"],
     key: Key[Array, ""],
@@ -85,16 +85,17 @@ def update(
     coefficients: Losses,
     epochs: int,
     batch_size: int,
-) -> tuple[ActorCritic[Array], optax.OptState, Stats]:
+) -> tuple[ActorCritic[Array], PyTree, Stats]:
     """Line 9 of Algorithm 7: optimises π, V_ext and V_int on D_k."""
 
     def step(
-        carry: tuple[ActorCritic[Array], optax.OptState], minibatch: Batch
-    ) -> tuple[tuple[ActorCritic[Array], optax.OptState], Stats]:
+        carry: tuple[ActorCritic[Array], PyTree], minibatch: Batch
+    ) -> tuple[tuple[ActorCritic[Array], PyTree], Stats]:
         params, opt_state = carry
         grads, stats = jax.grad(loss, has_aux=True)(params, minibatch, dist, coefficients)
         updates, opt_state = optim.update(grads, opt_state, params)
-        return (optax.apply_updates(params, updates), opt_state), stats
+        params = cast(ActorCritic[Array], optax.apply_updates(params, updates))
+        return (params, opt_state), stats
 
     (params, opt_state), stats = sweep(
         step, (params, opt_state), batch, valid, key, epochs, batch_size

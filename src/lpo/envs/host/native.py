@@ -17,7 +17,7 @@ from gymnasium import spaces
 from gymnasium.utils import seeding
 
 from lpo.envs.codec import Codec
-from lpo.envs.host.physics import STATE, load_physics, mj
+from lpo.envs.host.physics import STATE, load_physics, mj, without_profiling
 from lpo.envs.host.rng import pack_generator, unpack_generator
 from lpo.envs.host.threads import Workers
 from lpo.envs.specs import SparseLocomotion
@@ -120,7 +120,8 @@ class NativeBatch:
         """One step of every environment; those that end an episode begin the next one."""
         self._take(action)
         x_before = self._state[:, 0].copy()
-        self._workers.run()
+        with without_profiling:
+            self._workers.run()
         obs = self._observe()
         reward = self._reward(x_before)
         terminated = self._terminated()
