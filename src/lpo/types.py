@@ -7,7 +7,7 @@ the environments ran on the host or on a device.
 
 from __future__ import annotations
 
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from gymnasium import spaces
@@ -16,6 +16,9 @@ from jaxtyping import Bool, Float, Shaped
 # np.ndarray on the host, jax.Array where it is learned from. Without a bound, because importing
 # JAX here would make ``import lpo`` slow; jaxtyping then checks any array by shape and kind.
 ArrayT = TypeVar("ArrayT")
+
+
+FlatActions: TypeAlias = spaces.Box | spaces.Discrete | spaces.MultiDiscrete  # they start at 0
 
 
 class Step(NamedTuple):
@@ -35,8 +38,6 @@ class Step(NamedTuple):
 class SpaceCodec(Protocol):
     """Translates between a user's spaces and the flat ones that the engine sees."""
 
-    observation_space: spaces.Box  # flat: shape (O,)
-    action_space: spaces.Space[Any]  # a flat Box, Discrete or MultiDiscrete that starts at 0
     raw_observation_space: spaces.Space[Any]  # as the user's environment declares it
 
     def observation(self, obs: Any) -> np.ndarray:
@@ -52,12 +53,22 @@ class BatchEnv(Protocol):
     """``N`` environments that reset themselves within the step that ends an episode."""
 
     num_envs: int
-    observation_space: spaces.Box  # of one environment, flat: shape (O,)
-    action_space: spaces.Space[Any]  # of one environment, flat
     description: dict[str, Any]  # id, threshold, horizon, …: JSON that every run and figure prints
 
     @property
-    def codec(self) -> SpaceCodec: ...
+    def observation_space(self) -> spaces.Box:
+        """The observations [O] of one environment, flat."""
+        ...
+
+    @property
+    def action_space(self) -> FlatActions:
+        """The actions of one environment, flat."""
+        ...
+
+    @property
+    def codec(self) -> SpaceCodec:
+        """What translates to the spaces of the user's environment and back."""
+        ...
 
     @property
     def resumable(self) -> bool:

@@ -98,12 +98,15 @@ def agree_everywhere(ours, theirs) -> None:
 def trajectory(case: Case) -> Trajectory:
     """What the environments truly gave, valued by the weights that acted: arrays [1, T, N]."""
     critics = case.tree("acted").critics
-    flags = case["rollout/terminated"], case["rollout/truncated"]
+    value = lambda name: values(critics, jnp.asarray(case[f"rollout/{name}"]))  # noqa: E731
     return Trajectory(
         jnp.asarray(case["rollout/reward"])[None],
-        *(values(critics, jnp.asarray(case[f"rollout/{k}obs"])) for k in ("", "next_", "last_")),
-        *map(jnp.asarray, flags),
-        jnp.ones(flags[0].shape, bool),
+        value("obs"),
+        value("next_obs"),
+        value("last_obs"),
+        jnp.asarray(case["rollout/terminated"]),
+        jnp.asarray(case["rollout/truncated"]),
+        jnp.ones(case["rollout/terminated"].shape, bool),
     )
 
 

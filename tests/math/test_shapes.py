@@ -103,4 +103,4 @@ def test_layers_of_a_network_have_lengths_of_their_own():
 
 def test_a_row_does_not_meet_a_matrix_by_accident():
     with pytest.raises(ValueError, match="rank_promotion"):
-        jnp.zeros((3, 3)) + jnp.zeros(3)
+        jnp.add(jnp.zeros((3, 3)), jnp.zeros(3))
