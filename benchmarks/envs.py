@@ -15,10 +15,12 @@ Figures are medians over the rounds, in environment steps per second. The last l
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import statistics
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import gymnasium
@@ -28,7 +30,7 @@ from gymnasium.vector import AutoresetMode
 
 from lpo.envs import make_batch
 from lpo.envs.host.native import NativeBatch
-from lpo.envs.host.physics import load_physics, mj, stop_profiling
+from lpo.envs.host.physics import load_physics, mj, without_profiling
 from lpo.envs.specs import LOCOMOTION, SparseLocomotion
 
 
@@ -61,19 +63,18 @@ def compare(task: SparseLocomotion, n: int, steps: int, rounds: int, threads: in
         plain: Any = env.unwrapped
         raw = replayer(plain.model, task.frame_skip, actions, resets)
     lean = replayer(load_physics(task.xml).model, task.frame_skip, actions, resets)
-    contestants: dict[str, tuple[bool, Callable[[], float]]] = {
-        "raw": (True, raw),
-        "raw_lean": (False, lean),
-        "native": (False, lambda: run_native(batch, actions)),
-        "gymnasium": (True, gymnasium_runner(task.id, actions)),
+    profiled = contextlib.nullcontext()  # the bindings' own clock, which a user's program has
+    contestants: dict[str, tuple[AbstractContextManager[None], Callable[[], float]]] = {
+        "raw": (profiled, raw),
+        "raw_lean": (without_profiling, lean),
+        "native": (profiled, lambda: run_native(batch, actions)),  # takes the clock out itself
+        "gymnasium": (profiled, gymnasium_runner(task.id, actions)),
     }
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
     for _ in range(rounds):
-        for name, (profiling, run) in contestants.items():
-            mj.set_mjcb_time(None)  # the bindings' default clock, which a user's program has
-            if not profiling:
-                stop_profiling()
-            seconds[name].append(run())
+        for name, (clock, run) in contestants.items():
+            with clock:
+                seconds[name].append(run())
     batch.close()
     rate = {name: steps * n / statistics.median(times) for name, times in seconds.items()}
     row: dict[str, float] = {f"{name}_steps_per_s": round(value) for name, value in rate.items()}

@@ -1,4 +1,4 @@
-"""Settings of the whole suite: compiled code is kept for the session."""
+"""Settings of the whole suite: shapes are checked, and compiled code is kept for the session."""
 
 import os
 import tempfile
@@ -10,6 +10,11 @@ os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", _CACHE)
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+os.environ.setdefault("JAX_NUMPY_RANK_PROMOTION", "raise")  # broadcasting is spelled out
+
+from . import shapes  # noqa: E402
+
+shapes.install()  # before lpo is imported
 
 import gymnasium  # noqa: E402
 import hypothesis  # noqa: E402

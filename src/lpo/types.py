@@ -7,57 +7,102 @@ the environments ran on the host or on a device.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from gymnasium import spaces
+from jaxtyping import Bool, Float, Shaped
+
+# np.ndarray on the host, jax.Array where it is learned from. Without a bound, because importing
+# JAX here would make ``import lpo`` slow; jaxtyping then checks any array by shape and kind.
+ArrayT = TypeVar("ArrayT")
+
+
+FlatActions: TypeAlias = spaces.Box | spaces.Discrete | spaces.MultiDiscrete  # they start at 0
 
 
 class Step(NamedTuple):
     """One step of ``N`` environments; ``next_obs`` is the true s′, never a reset observation."""
 
-    obs: np.ndarray  # [N, O] what the policy sees next: s′, or s_0 of a new episode
-    reward: np.ndarray  # [N] as the environment gave it
-    terminated: np.ndarray  # [N] bool: the MDP ended
-    truncated: np.ndarray  # [N] bool: a time limit cut the episode
-    next_obs: np.ndarray  # [N, O] the final observation where the episode ended, else ``obs``
-    valid: np.ndarray  # [N] bool: False for a reset step in disguise, which nobody may learn from
-    success: np.ndarray | None = None  # [N] bool, of ended episodes, where the environment says so
+    obs: Float[np.ndarray, "N O"]  # what the policy sees next: s′, or s_0 of a new episode
+    reward: Float[np.ndarray, " N"]  # as the environment gave it
+    terminated: Bool[np.ndarray, " N"]  # the MDP ended
+    truncated: Bool[np.ndarray, " N"]  # a time limit cut the episode
+    next_obs: Float[np.ndarray, "N O"]  # the last observation of an ended episode, else ``obs``
+    valid: Bool[np.ndarray, " N"]  # False: the environment only reset itself; no transition
+    # Whether the episodes that ended here succeeded, by ``info["is_success"]``; meaningful where
+    # terminated | truncated. None: no environment of the batch said so on this step.
+    success: Bool[np.ndarray, " N"] | None = None
+
+
+class SpaceCodec(Protocol):
+    """Translates between a user's spaces and the flat ones that the engine sees."""
+
+    raw_observation_space: spaces.Space[Any]  # as the user's environment declares it
+    raw_action_space: spaces.Space[Any]
+
+    def observation(self, obs: Any) -> np.ndarray:
+        """Returns one observation of ``raw_observation_space`` as a flat array [O]."""
+        ...
+
+    def action(self, flat: np.ndarray) -> Any:
+        """Returns one flat action, or a batch of them, in the form that the environment takes."""
+        ...
 
 
 class BatchEnv(Protocol):
     """``N`` environments that reset themselves within the step that ends an episode."""
 
     num_envs: int
-    observation_space: spaces.Box  # of one environment, flat: shape (O,)
-    action_space: spaces.Space  # of one environment
-    description: dict[str, Any]  # id, threshold, horizon, …: printed by every run and figure
-    codec: Any  # translates the user's observations and actions to these flat ones and back
-    resumable: bool  # whether get_state works
+    description: dict[str, Any]  # id, threshold, horizon, …: JSON that every run and figure prints
 
-    def reset(self, seed: int) -> np.ndarray: ...
-
-    def step(self, action: np.ndarray) -> Step: ...
-
-    def get_state(self) -> dict[str, np.ndarray]:
-        """Everything that decides the future: simulator, episode clocks, random streams."""
+    @property
+    def observation_space(self) -> spaces.Box:
+        """The observations [O] of one environment, flat."""
         ...
 
-    def set_state(self, state: dict[str, np.ndarray]) -> np.ndarray:
-        """Return to a state of ``get_state``; gives the current observation."""
+    @property
+    def action_space(self) -> FlatActions:
+        """The actions of one environment, flat."""
+        ...
+
+    @property
+    def codec(self) -> SpaceCodec:
+        """What translates to the spaces of the user's environment and back."""
+        ...
+
+    @property
+    def resumable(self) -> bool:
+        """Whether ``get_state`` works."""
+        ...
+
+    def reset(self, seed: int) -> Float[np.ndarray, "N O"]:
+        """Starts every environment anew and returns the first observations."""
+        ...
+
+    def step(self, action: Shaped[np.ndarray, " N *A"]) -> Step:
+        """Takes one step in every environment."""
+        ...
+
+    def get_state(self) -> dict[str, np.ndarray]:
+        """Returns everything that decides the future: simulators, episode clocks, streams."""
+        ...
+
+    def set_state(self, state: dict[str, np.ndarray]) -> Float[np.ndarray, "N O"]:
+        """Returns to a state of ``get_state``; the result is the current observation."""
         ...
 
     def close(self) -> None: ...
 
 
-class Rollout(NamedTuple):
+class Rollout(NamedTuple, Generic[ArrayT]):
     """``T`` steps of ``N`` environments, padded to a fixed ``T``; ``valid`` marks the real ones."""
 
-    obs: Any  # [T, N, O]
-    action: Any  # [T, N, A] as sampled, before clipping for the environment
-    reward: Any  # [T, N]
-    terminated: Any  # [T, N]
-    truncated: Any  # [T, N]
-    next_obs: Any  # [T, N, O]
-    valid: Any  # [T, N]
-    last_obs: Any  # [N, O] the observation after the last step, where the next rollout begins
+    obs: Float[ArrayT, "T N O"]
+    action: Float[ArrayT, "T N A"]  # as sampled, before clipping for the environment
+    reward: Float[ArrayT, "T N"]
+    terminated: Bool[ArrayT, "T N"]
+    truncated: Bool[ArrayT, "T N"]
+    next_obs: Float[ArrayT, "T N O"]
+    valid: Bool[ArrayT, "T N"]
+    last_obs: Float[ArrayT, "N O"]  # after the last step, where the next rollout begins

@@ -10,9 +10,10 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from lpo.envs import make_batch
+from lpo.envs.host.vector import VectorBatch
 from lpo.errors import LPOError
 
-from .toys import Counter, DictCounter
+from .toys import Counter, DictCounter, Goal
 
 # per step: obs, reward, terminated, truncated, next_obs, valid
 WITHIN_STEP = [
@@ -75,15 +76,21 @@ def test_vector_environment(kind, mode, table):
     batch.close()
 
 
+def one_step_apart(kinds: list[type[Counter]], mode: AutoresetMode) -> VectorBatch:
+    """Two environments in their first episode; the second one is a step ahead."""
+    vector = SyncVectorEnv(kinds, autoreset_mode=mode)
+    batch = VectorBatch(vector)
+    batch.reset(0)
+    ahead = vector.envs[1].unwrapped
+    assert isinstance(ahead, Counter)
+    ahead.t = 1
+    return batch
+
+
 @pytest.mark.parametrize("mode", list(AutoresetMode))
 def test_environments_that_end_apart(mode):
     """One environment is a step ahead: rows reset alone and the others are left as they are."""
-    vector = SyncVectorEnv([Counter] * 2, autoreset_mode=mode)
-    vector.reset(seed=0)
-    vector.envs[1].unwrapped.t = 1
-    batch = make_batch(vector, 2)
-    batch.reset = lambda seed: None  # type: ignore[method-assign]
-    batch._started = True
+    batch = one_step_apart([Counter, Counter], mode)
     first, second = (batch.step(np.zeros(2, np.int64)) for _ in range(2))
     assert np.array_equal(first.next_obs, [[0, 1], [0, 2]])
     assert np.array_equal(second.next_obs, [[0, 2], [0, 3]])
@@ -123,9 +130,9 @@ def test_vector_environment_must_say_when_it_resets():
 def test_missing_final_observation():
     class Forgetful(SyncVectorEnv):
         def step(self, actions):
-            *rest, info = super().step(actions)
+            obs, reward, terminated, truncated, info = super().step(actions)
             info.pop("final_obs", None)
-            return *rest, info
+            return obs, reward, terminated, truncated, info
 
     batch = make_batch(Forgetful([Counter], autoreset_mode=AutoresetMode.SAME_STEP), 1)
     batch.reset(0)
@@ -133,3 +140,69 @@ def test_missing_final_observation():
     batch.step(np.zeros(1, np.int64))
     with pytest.raises(LPOError, match="final_obs"):
         batch.step(np.zeros(1, np.int64))
+
+
+N, F, T = None, False, True  # no episode ended; it ended without success; with success
+
+
+def successes(batch, steps: int):
+    """What ``success`` says about environment 0 on each step."""
+    taken = [batch.step(np.zeros(batch.num_envs, np.int64)) for _ in range(steps)]
+    return [None if step.success is None else bool(step.success[0]) for step in taken]
+
+
+def test_success_is_what_the_last_info_says():
+    """At t = 2 of episode 0 the info says success too, but that is not its last step."""
+    batch = make_batch(Goal, 2)
+    batch.reset(0)
+    assert successes(batch, 6) == [N, N, F, N, T, N]
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        (AutoresetMode.SAME_STEP, [N, N, F, N, T, N]),
+        (AutoresetMode.DISABLED, [N, N, F, N, T, N]),
+        (AutoresetMode.NEXT_STEP, [N, N, F, N, N, T, N, N]),
+    ],
+)
+def test_success_of_a_vector_environment(mode, expected):
+    batch = make_batch(SyncVectorEnv([Goal] * 2, autoreset_mode=mode), 2)
+    batch.reset(0)
+    assert successes(batch, len(expected)) == expected
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_without_an_entry_nothing_is_said_of_success(mode):
+    batch = make_batch(SyncVectorEnv([Counter] * 2, autoreset_mode=mode), 2)
+    batch.reset(0)
+    assert successes(batch, 6) == [N] * 6
+    single = make_batch(Counter, 2)
+    single.reset(0)
+    assert successes(single, 6) == [N] * 6
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_success_of_another_environment_does_not_count(mode):
+    """The one that ends on the second step has no entry; the one that has goes on to the third."""
+    batch = one_step_apart([Goal, Counter], mode)
+    assert successes(batch, 3) == [N, N, F]
+    batch = one_step_apart([Counter, Goal], mode)
+    steps = [batch.step(np.zeros(2, np.int64)) for _ in range(3)]
+    assert steps[1].success is not None and steps[1].success.tolist() == [False, False]
+    assert steps[0].success is None and steps[2].success is None
+
+
+def test_success_per_environment():
+    """Both in one batch: the second environment is in its odd episode when the first is not."""
+    ahead = Goal()
+    ahead.k = 0  # its first episode is number 1 and ends at t = 2 with success
+    made = iter([Goal(), ahead])
+    batch = make_batch(lambda: next(made), 2)
+    batch.reset(0)
+    steps = [batch.step(np.zeros(2, np.int64)) for _ in range(3)]
+    assert steps[0].success is None
+    assert [s.success.tolist() for s in steps[1:] if s.success is not None] == [
+        [False, True],
+        [False, False],
+    ]

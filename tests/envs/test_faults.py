@@ -80,7 +80,7 @@ def test_nan_in_a_reset_observation():
 def test_old_step_signature():
     class Old(Counter):
         def step(self, action):
-            return super().step(action)[:4]
+            return super().step(action)[:4]  # as before Gymnasium 0.26
 
     batch = make_batch(Old, 1)
     batch.reset(0)

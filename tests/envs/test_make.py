@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import json
 import threading
+from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
@@ -12,6 +14,7 @@ from gymnasium.vector import SyncVectorEnv
 
 from lpo.envs import make_batch, make_single
 from lpo.envs.host.threads import Workers, usable_cores
+from lpo.envs.tabular import make_deep_sea
 from lpo.errors import LPOError
 
 from .toys import Counter, DictCounter
@@ -46,6 +49,61 @@ def test_descriptions_name_the_threshold(backend):
     row = make_batch(HOPPER, 1, preset="hard", backend=backend).description
     assert (row["id"], row["preset"], row["threshold"]) == (HOPPER, "hard", 1.1103)
     assert (row["quantity"], row["horizon"]) == ("x_velocity", 1000)
+
+
+X_VELOCITY = {"name": "x_velocity", "index": 5, "low": -2.0, "high": 4.0}
+HEIGHT = {"name": "height", "index": 0, "low": 0.6, "high": 1.6}
+
+
+@pytest.mark.parametrize("backend", ["native", "gymnasium", "vector"])
+def test_descriptions_declare_success_and_projection(backend):
+    if backend == "vector":
+        row = make_batch(gymnasium.make_vec(HOPPER, 2), 2).description
+    else:
+        row = make_batch(HOPPER, 1, backend=backend).description
+    assert row["success_return"] == 500.0
+    assert row["projection"] == [X_VELOCITY, HEIGHT]
+    assert json.loads(json.dumps(row)) == row
+
+
+@pytest.mark.parametrize(
+    ("env", "success", "coordinates"),
+    [
+        ("lpo/SparseMountainCarContinuous-v0", 100.0, ["position", "velocity"]),
+        ("MountainCarContinuous-v0", 90.0, ["position", "velocity"]),  # Gymnasium's own threshold
+        ("CartPole-v1", 475.0, None),
+        ("Pendulum-v1", None, None),  # registered without a threshold
+        (Counter, None, None),
+    ],
+)
+@pytest.mark.parametrize("vector", [False, True])
+def test_success_of_other_tasks(env, success, coordinates, vector):
+    if vector and env is Counter:
+        batch = make_batch(SyncVectorEnv([Counter]), 1)
+    else:
+        batch = make_batch(gymnasium.make_vec(env, 1) if vector else env, 1)
+    row = batch.description
+    assert row.get("success_return") == success
+    names = [axis["name"] for axis in row["projection"]] if "projection" in row else None
+    assert names == coordinates
+
+
+def test_no_projection_of_changed_observations():
+    """With x among the observations the indices would be off by one."""
+    options = {"exclude_current_positions_from_observation": False}
+    row = make_batch(HOPPER, 1, env_kwargs=options).description
+    assert "projection" not in row
+    assert row["success_return"] == 500.0
+
+
+def test_success_of_a_finite_task_is_its_tables():
+    env = make_deep_sea(4)
+    assert make_batch(env, 1).description.get("success_return") == getattr(
+        env.table, "success_return", None
+    )
+    declared = SimpleNamespace(**env.table._asdict() | {"success_return": 0.75})
+    env.table = declared  # pyright: ignore[reportAttributeAccessIssue]
+    assert make_batch(env, 1).description["success_return"] == 0.75
 
 
 def test_env_kwargs_reach_the_environment():
@@ -174,6 +232,6 @@ def test_a_batch_that_nobody_closed_takes_its_threads_along():
 
 
 def test_default_threads_are_the_usable_cores(monkeypatch):
-    assert Workers(lambda a, b: None, 1000, None).threads == usable_cores()
-    monkeypatch.setattr("lpo.envs.host.threads.usable_cores", lambda: 1)
+    assert Workers(lambda a, b: None, 1000, None).threads == len(usable_cores())
+    monkeypatch.setattr("lpo.envs.host.threads.usable_cores", lambda: [3])
     assert Workers(lambda a, b: None, 1000, None)._inboxes == []

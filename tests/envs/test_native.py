@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import threading
 from typing import Any
 
 import gymnasium
@@ -19,9 +21,19 @@ from lpo.envs.host.physics import (
     random_pose,
     same_physics,
     touching_pairs,
+    without_profiling,
 )
-from lpo.envs.specs import HALF_CHEETAH, HOPPER, LOCOMOTION, WALKER2D, Threshold
+from lpo.envs.specs import (
+    HALF_CHEETAH,
+    HOPPER,
+    LOCOMOTION,
+    WALKER2D,
+    SparseLocomotion,
+    Threshold,
+)
 from lpo.errors import LPOError
+
+from .toys import same_step
 
 IDS = tuple(LOCOMOTION)
 N = 4
@@ -128,10 +140,10 @@ def test_threads_change_nothing(env_id):
     assert three.description["threads"] == 3
     assert np.array_equal(one.reset(0), three.reset(0))
     rng = np.random.default_rng(0)
+    action = np.zeros((5, one.action_space.shape[0]), np.float32)
     for _ in range(60):
-        action = rng.uniform(-1, 1, (5, one.action_space.shape[0])).astype(np.float32)
-        for a, b in zip(one.step(action), three.step(action), strict=True):
-            assert np.array_equal(a, b)
+        action = rng.uniform(-1, 1, action.shape).astype(np.float32)
+        assert same_step(one.step(action), three.step(action))
     three.close()
     three.step(action)  # after close, on the calling thread
 
@@ -142,19 +154,18 @@ def test_state_round_trip_is_bit_equal(env_id):
     batch, other = native(env_id), native(env_id)
     size = batch.action_space.shape[0]
     actions = actions_of("push", 1150, size, seed=4)
-    batch.reset(5)
+    obs = batch.reset(5)
     other.reset(99)
     for action in actions[:137]:
-        step = batch.step(action)
+        obs = batch.step(action).obs
         other.step(-action)
     state = {key: value.copy() for key, value in batch.get_state().items()}
     assert state["rng"].dtype == np.uint64
-    assert np.array_equal(other.set_state(state), step.obs)
+    assert np.array_equal(other.set_state(state), obs)
     ended = np.zeros(N, bool)
     for action in actions[137:]:
         expected, got = batch.step(action), other.step(action)
-        for a, b in zip(expected, got, strict=True):
-            assert np.array_equal(a, b)
+        assert same_step(expected, got)
         ended |= expected.terminated | expected.truncated
     assert ended.all()
     for key, value in batch.get_state().items():
@@ -176,11 +187,10 @@ def test_steps_may_be_kept():
     batch.reset(0)
     action = np.ones((N, 3), np.float32)
     steps = [batch.step(action) for _ in range(40)]
-    copies = [[array.copy() for array in step] for step in steps]
+    copies = [copy.deepcopy(step) for step in steps]
     for _ in range(40):
         batch.step(action)
-    for step, copy in zip(steps, copies, strict=True):
-        assert all(np.array_equal(a, b) for a, b in zip(step, copy, strict=True))
+    assert all(same_step(a, b) for a, b in zip(steps, copies, strict=True))
 
 
 @pytest.mark.parametrize("task", LOCOMOTION.values(), ids=lambda task: task.id)
@@ -226,9 +236,11 @@ def test_the_proof_meets_every_contact(task):
     assert met == set(touching_pairs(model))
 
 
-def gymnasium_model(task):
-    with gymnasium.make(task.base_id) as env:
-        return env.unwrapped.model
+def gymnasium_model(task: SparseLocomotion) -> Any:
+    env = gymnasium.make(task.base_id)
+    body: Any = env.unwrapped
+    env.close()
+    return body.model
 
 
 def test_an_unprovable_model_falls_back(monkeypatch):
@@ -259,6 +271,70 @@ def test_profiling_clock_is_the_users_own():
     finally:
         mj.set_mjcb_time(None)
     assert calls
+
+
+def seconds_of_a_step(data: Any, model: Any) -> float:
+    """What MuJoCo's own profile says of one more step."""
+    timer = data.timer[mj.mjtTimer.mjTIMER_STEP]
+    before = timer.duration
+    mj.mj_step(model, data)
+    return timer.duration - before
+
+
+def test_profiling_stops_in_the_context_and_goes_on_after_it():
+    model = gymnasium_model(HOPPER)
+    data = mj.MjData(model)
+    assert seconds_of_a_step(data, model) > 0
+    with without_profiling:
+        assert seconds_of_a_step(data, model) == 0
+        with without_profiling:
+            assert seconds_of_a_step(data, model) == 0
+        assert seconds_of_a_step(data, model) == 0
+    assert seconds_of_a_step(data, model) > 0
+
+
+def test_a_native_batch_leaves_the_profile_of_others_alone():
+    model = gymnasium_model(HOPPER)
+    data = mj.MjData(model)
+    batch = native(HOPPER.id, 1)
+    batch.reset(0)
+    before = [timer.duration for timer in batch._datas[0].timer]
+    batch.step(np.zeros((1, 3), np.float32))
+    assert [timer.duration for timer in batch._datas[0].timer] == before
+    assert seconds_of_a_step(data, model) > 0
+
+
+def test_contexts_of_several_threads_end_in_any_order():
+    """The clock comes back with the last of them, not with the first."""
+    model = gymnasium_model(HOPPER)
+    data = mj.MjData(model)
+    entered, leave = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with without_profiling:
+            entered.set()
+            leave.wait(10)
+
+    thread = threading.Thread(target=other)
+    with without_profiling:
+        thread.start()
+        assert entered.wait(10)
+    assert seconds_of_a_step(data, model) == 0
+    leave.set()
+    thread.join(10)
+    assert seconds_of_a_step(data, model) > 0
+
+
+def test_a_clock_installed_meanwhile_stays():
+    clock = lambda: 0.0  # noqa: E731
+    try:
+        with without_profiling:
+            mj.set_mjcb_time(clock)
+        assert mj.get_mjcb_time() is clock
+        data = mj.MjData(gymnasium_model(HOPPER))
+        assert seconds_of_a_step(data, gymnasium_model(HOPPER)) == 0
+    finally:
+        mj.set_mjcb_time(None)
 
 
 def test_misuse():

@@ -69,13 +69,14 @@ def test_registering_twice_warns_of_nothing():
 
 def test_mountain_car_pays_at_the_goal_only():
     """Pushing with the velocity climbs the hill; the return is the goal's reward alone."""
+    rewards: list[float] = []
     with gymnasium.make(MOUNTAIN_CAR.id) as env:
         obs, _ = env.reset(seed=0)
-        rewards, terminated = [], False
+        terminated = False
         while not terminated:
             obs, reward, terminated, truncated, _ = env.step(np.sign(obs[1:]).astype(np.float32))
             assert not truncated
-            rewards.append(reward)
+            rewards.append(float(reward))
     assert rewards[-1] == 100.0
     assert not any(rewards[:-1])
 

@@ -15,7 +15,7 @@ from .toys import Spaces
 LINE = spaces.Box(-1.0, 1.0, (2,), np.float64)
 
 
-def batch_of(observation_space=LINE, action_space=LINE):
+def batch_of(observation_space: spaces.Space = LINE, action_space: spaces.Space = LINE):
     env = Spaces(observation_space, action_space)
     batch = make_batch(env, 1)
     batch.reset(0)
@@ -66,7 +66,7 @@ def test_values_of_flat_observations():
         (spaces.Discrete(3), spaces.Discrete(3), 2, np.int64(2)),
         (spaces.Discrete(3, start=-1), spaces.Discrete(3), 0, np.int64(-1)),
         (
-            spaces.MultiDiscrete([[2, 3], [4, 5]], start=[[0, 1], [2, 3]]),
+            spaces.MultiDiscrete(np.array([[2, 3], [4, 5]]), start=np.array([[0, 1], [2, 3]])),
             spaces.MultiDiscrete([2, 3, 4, 5]),
             [1, 2, 3, 4],
             np.array([[1, 3], [5, 7]]),
@@ -90,11 +90,12 @@ def test_actions_reach_the_environment(space, flat, action, received):
 
 def test_actions_reach_a_vector_environment():
     space = spaces.MultiDiscrete([2, 3], start=[0, 1])
-    vector = SyncVectorEnv([lambda: Spaces(LINE, space)] * 2)
+    envs = [Spaces(LINE, space), Spaces(LINE, space)]
+    vector = SyncVectorEnv([lambda: envs[0], lambda: envs[1]])
     batch = make_batch(vector, 2)
     batch.reset(0)
     batch.step(np.array([[0, 0], [1, 2]]))
-    assert [env.last.tolist() for env in vector.envs] == [[0, 1], [1, 3]]
+    assert [env.last.tolist() for env in envs] == [[0, 1], [1, 3]]
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import gymnasium
 import numpy as np
 import pytest
 
 from lpo.envs import describe
 from lpo.envs.sparse import GoalReward, ThresholdReward
-from lpo.envs.specs import HALF_CHEETAH, HOPPER, LOCOMOTION, WALKER2D, Threshold
+from lpo.envs.specs import HALF_CHEETAH, HOPPER, LOCOMOTION, MOUNTAIN_CAR, WALKER2D, Threshold
 from lpo.errors import LPOError
 
 
@@ -35,7 +37,9 @@ def test_presets(task, half, hard, position, far):
 def test_specs_agree_with_gymnasium(task):
     """The numbers copied from Gymnasium's classes are still theirs."""
     with gymnasium.make(task.base_id) as env:
-        base = env.unwrapped
+        base: Any = env.unwrapped
+        assert env.spec is not None
+        assert env.observation_space.shape == (task.projection.obs_size,)
         assert base.fullpath.endswith(task.xml)
         assert base.frame_skip == task.frame_skip
         assert env.spec.max_episode_steps == task.horizon
@@ -102,6 +106,38 @@ def test_describe_lists_every_task():
     assert set(rows) == {*LOCOMOTION, *others}
     assert rows["lpo/SparseHopper-v0"]["presets"]["half"] == "x_velocity > 0.7402 m/s"
     assert rows["lpo/SparseMountainCarContinuous-v0"]["reward"] == "100 at the goal, else 0"
+
+
+@pytest.mark.parametrize("task", LOCOMOTION.values(), ids=lambda task: task.id)
+def test_projections_show_the_coordinates_they_name(task):
+    """Set one coordinate of the body; the observation shows it at the declared index."""
+    joint = {"height": "rootz", "pitch": "rooty"}
+    velocity, position = task.projection.axes
+    with gymnasium.make(task.base_id) as env:
+        body: Any = env.unwrapped
+        body.reset()
+        qpos, qvel = np.zeros(body.model.nq), np.zeros(body.model.nv)
+        qvel[body.model.joint("rootx").dofadr] = 0.25
+        qpos[body.model.joint(joint[position.name]).qposadr] = 0.5
+        body.set_state(qpos, qvel)
+        expected = np.zeros(task.projection.obs_size)
+        expected[velocity.index], expected[position.index] = 0.25, 0.5
+        assert np.array_equal(body._get_obs(), expected)
+
+
+def test_mountain_car_shows_position_and_velocity():
+    with gymnasium.make(MOUNTAIN_CAR.base_id) as env:
+        space = env.observation_space
+        assert isinstance(space, gymnasium.spaces.Box)
+        for axis in MOUNTAIN_CAR.projection.axes:
+            low, high = space.low[axis.index], space.high[axis.index]
+            assert (np.float32(axis.low), np.float32(axis.high)) == (low, high)
+
+
+def test_success_returns():
+    """Half of the largest return of 1000 steps; the goal of the mountain car."""
+    assert {task.success_return for task in LOCOMOTION.values()} == {500.0}
+    assert MOUNTAIN_CAR.success_return == 100.0
 
 
 def test_specs_are_frozen():

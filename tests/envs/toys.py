@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from lpo.types import Step
 
-class Counter(gymnasium.Env):
+
+def same_step(a: Step, b: Step) -> bool:
+    """Returns whether two steps are equal in every field."""
+    arrays = zip(a[:-1], b[:-1], strict=True)
+    if a.success is None or b.success is None:
+        return a.success is b.success and all(np.array_equal(x, y) for x, y in arrays)
+    return np.array_equal(a.success, b.success) and all(np.array_equal(x, y) for x, y in arrays)
+
+
+class Counter(gymnasium.Env[Any, Any]):
     """Observes [k, t] in its k-th episode after t steps and pays 10 k + t.
 
     It terminates at t = 2 in odd episodes and is cut off at t = 3 in even ones.
     """
 
     def __init__(self):
-        self.observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float64)
+        self.observation_space: spaces.Space[Any] = spaces.Box(-np.inf, np.inf, (2,), np.float64)
         self.action_space = spaces.Discrete(2)
         self.k = -1
         self.t = 0
@@ -25,10 +37,10 @@ class Counter(gymnasium.Env):
         self.t = 0
         return self._obs(), {}
 
-    def _obs(self):
+    def _obs(self) -> Any:
         return np.array([self.k, self.t], np.float64)
 
-    def step(self, action):
+    def step(self, action) -> Any:
         self.t += 1
         odd = self.k % 2 == 1
         ended = odd and self.t == 2
@@ -46,6 +58,14 @@ class DictCounter(Counter):
 
     def _obs(self):
         return {"t": np.array([float(self.t)]), "k": np.array([float(self.k)])}
+
+
+class Goal(Counter):
+    """The counter whose info says success at t = 2: in odd episodes that is the last step."""
+
+    def step(self, action):
+        obs, reward, ended, cut, _ = super().step(action)
+        return obs, reward, ended, cut, {"is_success": self.t == 2}
 
 
 class Walk(gymnasium.Env):
@@ -99,10 +119,10 @@ class Faulty(Counter):
 class Spaces(gymnasium.Env):
     """Zeros in any observation space, and a memory of the last action."""
 
-    def __init__(self, observation_space, action_space):
+    def __init__(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]):
         self.observation_space = observation_space
         self.action_space = action_space
-        self.last = None
+        self.last: Any = None
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)

@@ -98,14 +98,15 @@ def agree_everywhere(ours, theirs) -> None:
 def trajectory(case: Case) -> Trajectory:
     """What the environments truly gave, valued by the weights that acted: arrays [1, T, N]."""
     critics = case.tree("acted").critics
-    flags = case["rollout/terminated"], case["rollout/truncated"]
+    value = lambda name: values(critics, jnp.asarray(case[f"rollout/{name}"]))  # noqa: E731
     return Trajectory(
         jnp.asarray(case["rollout/reward"])[None],
-        values(critics, case["rollout/obs"]),
-        values(critics, case["rollout/next_obs"]),
-        values(critics, case["rollout/last_obs"]),
-        *map(jnp.asarray, flags),
-        jnp.ones(flags[0].shape, bool),
+        value("obs"),
+        value("next_obs"),
+        value("last_obs"),
+        jnp.asarray(case["rollout/terminated"]),
+        jnp.asarray(case["rollout/truncated"]),
+        jnp.ones(case["rollout/terminated"].shape, bool),
     )
 
 
@@ -124,7 +125,7 @@ def test_values_and_log_probabilities(case):
     agree(values(params.critics, obs)[0], case["rollout/value"])
     outputs = apply_net(params.policy, obs)
     agree(
-        case.dist.log_prob(outputs, params.log_std, case["rollout/action"]),
+        case.dist.log_prob(outputs, params.log_std, jnp.asarray(case["rollout/action"])),
         case["rollout/log_prob"],
     )
 

@@ -1,7 +1,7 @@
 """Environments: any supported space as a flat array, and back.
 
 The engine sees flat Box observations and three kinds of action: a flat Box, a Discrete that starts
-at 0, or a flat MultiDiscrete that starts at 0. What has no such form is refused here, at start.
+at 0, or a flat MultiDiscrete that starts at 0. A space without such a form is refused at start.
 """
 
 from __future__ import annotations
@@ -15,15 +15,19 @@ from gymnasium.vector.utils import iterate
 
 from lpo.envs.faults import Misfit
 from lpo.errors import LPOError
+from lpo.types import FlatActions
 
 
 class Codec:
-    """Translates one environment's observations and actions; see ``observation_space`` and
-    ``action_space`` for the flat side."""
+    """Translates one environment's observations and actions to flat arrays and back.
+
+    ``observation_space`` and ``action_space`` are the flat spaces.
+    """
 
     def __init__(self, name: str, observation_space: spaces.Space, action_space: spaces.Space):
-        self.observation_space: Any = flat_observation_space(name, observation_space)
-        self.action_space: Any = flat_action_space(name, action_space)
+        self.observation_space: spaces.Box = flat_observation_space(name, observation_space)
+        self.action_space: FlatActions = flat_action_space(name, action_space)
+        self.action_shape = self.action_space.shape or ()
         self._name = name
         self.raw_observation_space = observation_space
         self.raw_action_space = action_space
@@ -35,7 +39,7 @@ class Codec:
         self._start = _start_of(action_space)
 
     def observation(self, obs: Any) -> np.ndarray:
-        """One observation as a flat array; ``Misfit`` where it does not fit its space."""
+        """Returns one observation as a flat array; raises ``Misfit`` where it does not fit."""
         if self._is_box:
             array = obs if type(obs) is np.ndarray else np.asarray(obs)
             if array.shape != self._obs_shape:
@@ -51,7 +55,7 @@ class Codec:
         return flat
 
     def observations(self, space: spaces.Space, obs: Any, num_envs: int) -> np.ndarray:
-        """A fresh ``[N, O]`` array from a vector environment's batched observation."""
+        """Returns a vector environment's batched observation as a new array [N, O]."""
         flat = np.empty((num_envs, self._size), self.observation_space.dtype)
         if self._is_box:
             array = np.asarray(obs)
@@ -67,8 +71,8 @@ class Codec:
         return flat
 
     def take(self, action: np.ndarray, num_envs: int) -> np.ndarray:
-        """A copy of a batch of flat actions in their own dtype; refuses a wrong shape."""
-        expected = (num_envs, *self.action_space.shape)
+        """Returns a copy of a batch of flat actions in their own dtype; refuses a wrong shape."""
+        expected = (num_envs, *self.action_shape)
         if np.shape(action) != expected:
             raise LPOError(
                 f"{self._name} got actions of shape {np.shape(action)}; pass {expected}, "
@@ -77,15 +81,15 @@ class Codec:
         return np.array(action, dtype=self.action_space.dtype)
 
     def action(self, flat: np.ndarray) -> Any:
-        """One flat action, or a batch of them, as the environment wants it."""
-        lead = flat.shape[: flat.ndim - len(self.action_space.shape)]
+        """Returns one flat action, or a batch of them, in the form that the environment takes."""
+        lead = flat.shape[: flat.ndim - len(self.action_shape)]
         shifted = flat if self._start is None else flat + self._start
         shaped = shifted.reshape(lead + self._action_shape)
         return shaped.astype(self._action_dtype, copy=False)[()]
 
 
 def flat_observation_space(name: str, space: spaces.Space) -> spaces.Box:
-    """The flat Box of ``space``, or an error that names the part that has none."""
+    """Returns the flat Box of ``space``; raises with the name of the part that has none."""
     for part in _parts(space):
         if isinstance(part, spaces.Box) and part.dtype == np.uint8 and len(part.shape) >= 3:
             raise LPOError(
@@ -108,8 +112,8 @@ def flat_observation_space(name: str, space: spaces.Space) -> spaces.Box:
     return spaces.Box(flat.low.astype(dtype), flat.high.astype(dtype), dtype=dtype.type)
 
 
-def flat_action_space(name: str, space: spaces.Space) -> spaces.Space:
-    """The flat form of a supported action space, or an error with the remedy."""
+def flat_action_space(name: str, space: spaces.Space) -> FlatActions:
+    """Returns the flat form of a supported action space; raises for any other."""
     if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
         if np.prod(space.shape) > 0:
             dtype: Any = space.dtype.type
@@ -127,7 +131,7 @@ def flat_action_space(name: str, space: spaces.Space) -> spaces.Space:
 
 
 def _parts(space: spaces.Space) -> Iterator[spaces.Space]:
-    """The leaves of nested Dict and Tuple spaces."""
+    """Yields the leaves of nested Dict and Tuple spaces."""
     if isinstance(space, spaces.Dict):
         for part in space.spaces.values():
             yield from _parts(part)
@@ -139,7 +143,7 @@ def _parts(space: spaces.Space) -> Iterator[spaces.Space]:
 
 
 def _start_of(space: spaces.Space) -> np.ndarray | None:
-    """What to add to a flat action that counts from 0."""
+    """Returns what to add to a flat action that counts from 0."""
     if isinstance(space, spaces.Discrete) and int(space.start) != 0:
         return np.asarray(space.start)
     if isinstance(space, spaces.MultiDiscrete) and np.any(space.start):

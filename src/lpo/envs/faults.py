@@ -1,4 +1,4 @@
-"""Environments: what a broken environment is told, in one sentence with the remedy."""
+"""Environments: the errors about a broken environment, one sentence with the remedy each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REMEDY = "correct the environment and resume from the last checkpoint."
 def check_finite(
     name: str, obs: np.ndarray, reward: np.ndarray | None, elapsed: Callable[[int], int]
 ) -> None:
-    """Refuse NaN and infinity; ``elapsed`` tells the episode step of an environment."""
+    """Raises on NaN and infinity; ``elapsed`` tells the episode step of an environment."""
     if np.isfinite(obs).all() and (reward is None or np.isfinite(reward).all()):
         return
     for what, array in (("observation", obs), ("reward", reward)):
@@ -31,7 +31,7 @@ def check_finite(
 
 
 def broken(name: str, index: int | None, elapsed: int | None, error: Exception) -> LPOError:
-    """The error for an environment that raised, or returned what does not fit its space."""
+    """Returns the error for an environment that raised or returned what does not fit its space."""
     where = name if index is None else f"{name} (environment {index})"
     when = "" if elapsed is None else f" at episode step {elapsed}"
     kind = "" if isinstance(error, Misfit) else f"raised {type(error).__name__}: "

@@ -19,7 +19,7 @@ from lpo.envs.host.episodes import EpisodeBatch
 from lpo.envs.host.vector import VectorBatch
 from lpo.envs.registry import find_spec
 from lpo.envs.single import FlatEnv
-from lpo.envs.specs import LOCOMOTION, TASKS
+from lpo.envs.specs import LOCOMOTION, TASKS, declared
 from lpo.envs.tabular import TabularEnv
 from lpo.errors import LPOError
 from lpo.types import BatchEnv
@@ -38,7 +38,7 @@ def make_batch(
     backend: str = "auto",
     env_kwargs: dict[str, Any] | None = None,
 ) -> BatchEnv:
-    """``num_envs`` copies of ``env`` as one batch.
+    """Returns ``num_envs`` copies of ``env`` as one batch.
 
     ``preset`` and ``threshold`` are for the sparse locomotion tasks, ``threads`` (by default one
     per usable core) for the native backend, ``env_kwargs`` for ids made by Gymnasium. ``backend``
@@ -71,7 +71,7 @@ def make_batch(
 
 
 def runs_natively(env: EnvLike, backend: str, env_kwargs: dict[str, Any] | None) -> bool:
-    """Whether ``env`` goes to the native backend; an error if it should and cannot."""
+    """Returns whether ``env`` runs on the native backend; raises if it is asked to and cannot."""
     has_native = _bare_id(env) in LOCOMOTION
     if backend == "native" and not has_native:
         raise LPOError(
@@ -93,7 +93,7 @@ def make_single(
     threshold: float | None = None,
     env_kwargs: dict[str, Any] | None = None,
 ) -> gymnasium.Env:
-    """One environment that renders to RGB arrays, with the flat spaces of ``make_batch``."""
+    """Returns one environment that renders to RGB arrays and has the spaces of ``make_batch``."""
     if isinstance(env, VectorEnv):
         raise LPOError(
             "A vector environment cannot be rendered one by one; pass an id, or an environment "
@@ -144,7 +144,7 @@ def _episode_batch(
 def _from_spec(
     env: str | EnvSpec, preset: str | None, threshold: float | None, kwargs: dict[str, Any]
 ) -> gymnasium.Env:
-    """An environment of Gymnasium's registry; what its maker refuses is said in our words."""
+    """Returns an environment of Gymnasium's registry; any error of its maker becomes ours."""
     spec = find_spec(env) if isinstance(env, str) else env
     if spec.id in LOCOMOTION:
         LOCOMOTION[spec.id].threshold(preset, threshold)  # refuses before any model is loaded
@@ -192,17 +192,25 @@ def _describe(
     if spec is not None and spec.id in TASKS:
         row["max_return"] = TASKS[spec.id].max_return
     if isinstance(env.unwrapped, TabularEnv):
-        row |= {"horizon": env.unwrapped.horizon, "max_return": env.unwrapped.max_return}
+        row |= _describe_table(env.unwrapped)
+    if spec is not None:
+        row |= declared(spec.id, env.observation_space.shape, spec.reward_threshold)
     return row | ({"env_kwargs": kwargs} if kwargs else {})
 
 
+def _describe_table(env: TabularEnv) -> dict[str, Any]:
+    row: dict[str, Any] = {"horizon": env.horizon, "max_return": env.max_return}
+    success = getattr(env.table, "success_return", None)
+    return row | ({} if success is None else {"success_return": success})
+
+
 def _bare_id(env: Any) -> str:
-    """An id without the module that Gymnasium is to import first; empty for what is not an id."""
+    """Returns an id without the module that Gymnasium imports first; "" for anything else."""
     return env.rpartition(":")[2] if isinstance(env, str) else ""
 
 
 def _id_of(env: Any) -> str:
-    """The name that errors and figures use."""
+    """Returns the name that errors and figures use."""
     if isinstance(env, str):
         return env
     if isinstance(env, EnvSpec):
@@ -226,7 +234,7 @@ def _refuse_options(
             )
     if env_kwargs:
         raise LPOError(
-            f"env_kwargs {sorted(env_kwargs)} do not apply to {_id_of(env)}, which is made "
+            f"env_kwargs {sorted(env_kwargs)} do not apply to {_id_of(env)}, which exists "
             "already; pass them where it is made."
         )
 

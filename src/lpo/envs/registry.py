@@ -2,8 +2,8 @@
 
 ``register_envs`` runs when ``lpo.envs`` is imported, by a script or by Gymnasium itself on
 ``gymnasium.make("lpo.envs:lpo/SparseHopper-v0")``. It is also the package's ``gymnasium.envs``
-entry point, which Gymnasium 1.0 and later no longer load by themselves. ``find_spec`` answers an
-unknown id with the closest names there are.
+entry point, which Gymnasium 1.0 and later do not load by themselves. For an unknown id,
+``find_spec`` names the closest ones.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lpo.errors import LPOError
 
 
 def register_envs() -> None:
-    """Add the sparse tasks to Gymnasium's registry; calling it again changes nothing."""
+    """Adds the sparse tasks to Gymnasium's registry; a second call changes nothing."""
     for task in LOCOMOTION.values():
         _register(task.id, "make_locomotion", task.horizon, {"task": task.id})
     _register(MOUNTAIN_CAR.id, "make_mountain_car", MOUNTAIN_CAR.horizon, {})
@@ -42,13 +42,13 @@ def _register(
 
 
 def describe() -> list[dict[str, Any]]:
-    """One row per task of ours: id, base, horizon, presets and the reward in words."""
+    """Returns one row per task of ours: id, base, horizon, presets and the reward in words."""
     rows = [task.describe() for task in TASKS.values()]
     return rows + [{"presets": {}, "horizon": None} | row for row in TABULAR]
 
 
 def find_spec(env_id: str) -> EnvSpec:
-    """Gymnasium's specification of ``env_id``, or an error that lists the closest ids.
+    """Returns Gymnasium's specification of ``env_id``; raises with the closest ids.
 
     In ``package:Name-v0`` the package is imported first, as `gymnasium.make` does.
     """

@@ -1,7 +1,7 @@
 """Environments: the sparse tasks as Gymnasium environments.
 
-Each is Gymnasium's own environment with its reward replaced; termination, observations and reset
-noise are untouched, and the time limit is the one of the registration (``registry.py``).
+Each is Gymnasium's own environment with another reward. Termination, observations and reset noise
+are unchanged, and the time limit is the one of the registration (``registry.py``).
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ class GoalReward(gymnasium.Wrapper):
 def make_locomotion(
     task: str, preset: str | None = None, threshold: float | None = None, **kwargs: Any
 ) -> gymnasium.Env:
-    """The sparse task ``task`` without its time limit; ``kwargs`` go to Gymnasium's class."""
+    """Returns the sparse task ``task`` without its time limit; ``kwargs`` are Gymnasium's."""
     spec = LOCOMOTION[task]
     return ThresholdReward(_base(spec.base_id, kwargs), spec.threshold(preset, threshold))
 
 
 def make_mountain_car(**kwargs: Any) -> gymnasium.Env:
-    """Sparse MountainCarContinuous without its time limit."""
+    """Returns sparse MountainCarContinuous without its time limit."""
     return GoalReward(_base(MOUNTAIN_CAR.base_id, kwargs), MOUNTAIN_CAR.goal_reward)
 
 
 def _base(base_id: str, kwargs: dict[str, Any]) -> gymnasium.Env:
-    """Gymnasium's bare environment: the wrappers of ``make`` belong to our own registration."""
+    """Returns Gymnasium's environment without wrappers, which our own registration adds."""
     entry_point = gymnasium.spec(base_id).entry_point
     creator: Any = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
     return creator(**kwargs)

@@ -1,15 +1,15 @@
 """Environments: the sparse tasks, declared (the locomotion tasks of the paper's section 5).
 
-A task is data: which Gymnasium environment it stands on, how long an episode lasts and which
-threshold pays. The Gymnasium environments (``sparse.py``) and the native batch (``native.py``)
-are both built from these lines, so they cannot disagree. A published task never changes; a
-changed one gets a new version in its id.
+A task is data: the Gymnasium environment below it, the length of an episode, the threshold that
+pays, the return that counts as success and the two coordinates of its heat maps. The Gymnasium
+environments (``sparse.py``) and the native batch (``native.py``) are both built from these lines,
+so they cannot disagree. A published task never changes; a changed one gets a new version in its id.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -33,6 +33,24 @@ class Threshold:
 
 
 @dataclass(frozen=True)
+class Coordinate:
+    """One number of an observation and the range that a heat map shows of it."""
+
+    name: str
+    index: int  # of the observation
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Projection:
+    """The two coordinates that a heat map of visited states shows."""
+
+    obs_size: int  # of the observations that the indices are about
+    axes: tuple[Coordinate, Coordinate]
+
+
+@dataclass(frozen=True)
 class SparseLocomotion:
     """A MuJoCo task of Gymnasium v5 with its reward replaced by a threshold."""
 
@@ -47,15 +65,21 @@ class SparseLocomotion:
     healthy_angle: tuple[float, float] | None
     healthy_state: float | None  # |state| below this, z and x left out
     presets: MappingProxyType[str, Threshold]
+    projection: Projection
     horizon: int = 1000
 
     @property
     def max_return(self) -> float:
-        """A reward on every step."""
+        """The return of an episode with a reward on every step."""
         return float(self.horizon)
 
+    @property
+    def success_return(self) -> float:
+        """An episode succeeds with half of the largest return."""
+        return self.max_return / 2
+
     def threshold(self, preset: str | None = None, threshold: float | None = None) -> Threshold:
-        """The threshold that ``preset`` names, or a velocity of ``threshold`` m/s."""
+        """Returns the threshold that ``preset`` names, or a velocity of ``threshold`` m/s."""
         if preset is not None and threshold is not None:
             raise LPOError(
                 f"{self.id} was given both preset={preset!r} and threshold={threshold!r}; "
@@ -76,7 +100,7 @@ class SparseLocomotion:
         return self.presets[name]
 
     def describe(self) -> dict[str, Any]:
-        """What ``lpo list`` prints."""
+        """Returns what ``lpo list`` prints."""
         return {
             "id": self.id,
             "base": self.base_id,
@@ -95,13 +119,20 @@ class SparseGoal:
     base_id: str
     goal_reward: float
     horizon: int
+    projection: Projection
 
     @property
     def max_return(self) -> float:
+        """The return of an episode that reaches the goal."""
+        return self.goal_reward
+
+    @property
+    def success_return(self) -> float:
+        """An episode succeeds when it reaches the goal."""
         return self.goal_reward
 
     def describe(self) -> dict[str, Any]:
-        """What ``lpo list`` prints."""
+        """Returns what ``lpo list`` prints."""
         return {
             "id": self.id,
             "base": self.base_id,
@@ -119,9 +150,14 @@ def _is_finite(value: object) -> bool:
         return False
 
 
-def _presets(half: float, hard: float, position: float, far: float):
-    """``half``: half the top speed of a converged dense-reward PPO as safety-gymnasium publishes
-    it, so that no choice of ours decides who wins; ``hard``: 1.5 times that."""
+def _presets(
+    half: float, hard: float, position: float, far: float
+) -> MappingProxyType[str, Threshold]:
+    """Returns the five thresholds of a task.
+
+    ``half`` is half the top speed of a converged dense-reward PPO as safety-gymnasium publishes it,
+    so that no choice of ours decides who wins; ``hard`` is 1.5 times that.
+    """
     rows = (
         Threshold("half", "x_velocity", half),
         Threshold("hard", "x_velocity", hard),
@@ -132,6 +168,7 @@ def _presets(half: float, hard: float, position: float, far: float):
     return MappingProxyType({row.preset: row for row in rows})
 
 
+# Observations of Gymnasium's v5 bodies are positions without x, then velocities.
 HOPPER = SparseLocomotion(
     id="lpo/SparseHopper-v0",
     base_id="Hopper-v5",
@@ -144,6 +181,9 @@ HOPPER = SparseLocomotion(
     healthy_angle=(-0.2, 0.2),
     healthy_state=100.0,
     presets=_presets(half=0.7402, hard=1.1103, position=1.0, far=2.0),
+    projection=Projection(
+        11, (Coordinate("x_velocity", 5, -2.0, 4.0), Coordinate("height", 0, 0.6, 1.6))
+    ),
 )
 WALKER2D = SparseLocomotion(
     id="lpo/SparseWalker2d-v0",
@@ -157,6 +197,9 @@ WALKER2D = SparseLocomotion(
     healthy_angle=(-1.0, 1.0),
     healthy_state=None,
     presets=_presets(half=2.3415, hard=3.51225, position=1.0, far=2.0),
+    projection=Projection(
+        17, (Coordinate("x_velocity", 8, -2.0, 6.0), Coordinate("height", 0, 0.7, 2.0))
+    ),
 )
 HALF_CHEETAH = SparseLocomotion(
     id="lpo/SparseHalfCheetah-v0",
@@ -170,13 +213,39 @@ HALF_CHEETAH = SparseLocomotion(
     healthy_angle=None,
     healthy_state=None,
     presets=_presets(half=3.2096, hard=4.8144, position=5.0, far=20.0),
+    projection=Projection(
+        17, (Coordinate("x_velocity", 8, -4.0, 8.0), Coordinate("pitch", 1, -3.5, 3.5))
+    ),
 )
 MOUNTAIN_CAR = SparseGoal(
     id="lpo/SparseMountainCarContinuous-v0",
     base_id="MountainCarContinuous-v0",
     goal_reward=100.0,
     horizon=999,
+    projection=Projection(
+        2, (Coordinate("position", 0, -1.2, 0.6), Coordinate("velocity", 1, -0.07, 0.07))
+    ),
 )
 
 LOCOMOTION = MappingProxyType({task.id: task for task in (HOPPER, WALKER2D, HALF_CHEETAH)})
 TASKS = MappingProxyType({**LOCOMOTION, MOUNTAIN_CAR.id: MOUNTAIN_CAR})
+PROJECTIONS = MappingProxyType(
+    {task.id: task.projection for task in TASKS.values()}
+    | {MOUNTAIN_CAR.base_id: MOUNTAIN_CAR.projection}
+)
+
+
+def declared(
+    env_id: str, obs_shape: tuple[int, ...] | None, reward_threshold: float | None
+) -> dict[str, Any]:
+    """Returns ``success_return`` and ``projection`` of a task, each where there is one.
+
+    ``reward_threshold`` is Gymnasium's, for tasks that are not ours. A projection is left out where
+    a wrapper or an option has changed the size of the observation.
+    """
+    task, projection = TASKS.get(env_id), PROJECTIONS.get(env_id)
+    success = reward_threshold if task is None else task.success_return
+    row: dict[str, Any] = {} if success is None else {"success_return": float(success)}
+    if projection is not None and obs_shape == (projection.obs_size,):
+        row["projection"] = [asdict(axis) for axis in projection.axes]
+    return row

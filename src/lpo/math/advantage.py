@@ -7,21 +7,37 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jaxtyping import Bool, Float
+
+from lpo.math.arrays import Scalar
 
 
 class Trajectory(NamedTuple):
-    """What one environment's stream of ``T`` steps says about one value function."""
+    """What the steps of an environment say about one value function.
 
-    reward: Array  # [T] r_t or b_t
-    value: Array  # [T] V(s_t)
-    next_value: Array  # [T] V(s′_t), s′ the true next state
-    last_value: Array  # [] V of the observation after the last step
-    terminated: Array  # [T]
-    truncated: Array  # [T]
-    valid: Array  # [T] False: padding or a reset step; passed over as if it were not there
+    ``gae`` takes one stream of one environment: STN and TN are [T], SN is []. ``streams_gae`` takes
+    S streams of N environments: STN is [S, T, N], SN is [S, N], TN is [T, N].
+    """
+
+    reward: Float[Array, "*STN"]  # r_t or b_t
+    value: Float[Array, "*STN"]  # V(s_t)
+    next_value: Float[Array, "*STN"]  # V(s′_t), s′ the true next state
+    last_value: Float[Array, "*SN"]  # V of the observation after the last step
+    terminated: Bool[Array, "*TN"]
+    truncated: Bool[Array, "*TN"]
+    valid: Bool[Array, "*TN"]  # False: padding or a reset step, which is skipped
 
 
-def gae(x: Trajectory, gamma: Array, lambda_: float | Array, episodic: Array) -> Array:
+class _Carry(NamedTuple):
+    """What step t needs of the valid step after it."""
+
+    advantage: Float[Array, ""]
+    value: Float[Array, ""]
+
+
+def gae(
+    x: Trajectory, gamma: Scalar, lambda_: Scalar, episodic: bool | Bool[Array, ""]
+) -> Float[Array, " T"]:
     """Â_t = δ_t + γλ·Â_{t+1},  δ_t = r_t + γ·V(next) − V(s_t).
 
     Episodic: a terminal state is worth nothing, and nothing crosses a reset. Non-episodic (the
@@ -30,23 +46,26 @@ def gae(x: Trajectory, gamma: Array, lambda_: float | Array, episodic: Array) ->
     from the true final observation.
     """
 
-    def backward(carry, t):
-        a_after, v_after = carry
+    def backward(after: _Carry, t: Trajectory) -> tuple[_Carry, Float[Array, ""]]:
         cut = t.truncated & ~t.terminated
-        bootstrap = jnp.where(t.terminated, jnp.where(episodic, 0.0, v_after), t.next_value)
+        bootstrap = jnp.where(t.terminated, jnp.where(episodic, 0.0, after.value), t.next_value)
         linked = ~cut & ~(t.terminated & episodic)
         delta = t.reward + gamma * bootstrap - t.value
-        a = delta + gamma * lambda_ * linked * a_after
-        carry = jnp.where(t.valid, a, a_after), jnp.where(t.valid, t.value, v_after)
-        return carry, a * t.valid
+        a = delta + gamma * lambda_ * linked * after.advantage
+        here = _Carry(
+            jnp.where(t.valid, a, after.advantage), jnp.where(t.valid, t.value, after.value)
+        )
+        return here, a * t.valid
 
     steps = x._replace(last_value=jnp.zeros_like(x.reward))
-    start = jnp.zeros_like(x.last_value), x.last_value
+    start = _Carry(jnp.zeros_like(x.last_value), x.last_value)
     return jax.lax.scan(backward, start, steps, reverse=True)[1]
 
 
-def streams_gae(x: Trajectory, gamma: Array, lambda_: float, episodic: Array) -> Array:
-    """``gae`` of S streams in N environments, [S, T, N] (flags [T, N]); each stream has its γ."""
+def streams_gae(
+    x: Trajectory, gamma: Float[Array, " S"], lambda_: Scalar, episodic: Bool[Array, " S"]
+) -> Float[Array, "S T N"]:
+    """Returns ``gae`` of S streams in N environments; each stream has its own γ."""
     per_env = jax.vmap(gae, in_axes=(-1, None, None, None), out_axes=-1)
-    axes: Any = Trajectory(*(0, 0, 0, 0, None, None, None))  # pyright: ignore
+    axes: Any = Trajectory(*(0, 0, 0, 0, None, None, None))  # pyright: ignore[reportArgumentType]
     return jax.vmap(per_env, in_axes=(axes, 0, None, 0))(x, gamma, lambda_, episodic)

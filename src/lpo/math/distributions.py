@@ -1,38 +1,113 @@
 """Action distributions: diagonal Gaussian for Box, (multi-)categorical for Discrete spaces.
 
-A distribution is a NamedTuple of functions. Learning uses the jax ones; acting uses ``sample`` and
+A distribution is a NamedTuple of functions. Learning uses the JAX ones; acting uses ``sample`` and
 ``mode`` in NumPy on a batch of network outputs. Actions are stored as float32 vectors, so that one
 matrix holds a rollout whatever the space is.
+
+Shapes: P outputs of the policy network, L free parameters (``log_std``), A numbers of a stored
+action, F features of an action.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
+from jax import Array
+from jaxtyping import Float, Int
 
 from lpo.errors import LPOError
+from lpo.math.arrays import lift
 
 LOG_2PI = float(np.log(2 * np.pi))
 
+EnvActions: TypeAlias = (
+    Float[np.ndarray, "N A"] | Int[np.ndarray, "N A"] | Int[np.ndarray, " N"]
+)  # what ``env.step`` takes: Box, MultiDiscrete, Discrete
+
+
+class LogProb(Protocol):
+    def __call__(
+        self,
+        outputs: Float[Array, "*B P"],
+        log_std: Float[Array, " L"],
+        action: Float[Array, "*B A"],
+        /,
+    ) -> Float[Array, "*B"]:
+        """Returns log π(action)."""
+        ...
+
+
+class Entropy(Protocol):
+    def __call__(
+        self, outputs: Float[Array, "*B P"], log_std: Float[Array, " L"], /
+    ) -> Float[Array, "*B"]:
+        """Returns the entropy of π."""
+        ...
+
+
+class ActionFeatures(Protocol):
+    def __call__(self, action: Float[Array, "*B A"], /) -> Float[Array, "*B F"]:
+        """Returns what a bonus network reads: the clipped action, or one-hot choices."""
+        ...
+
+
+class Draw(Protocol):
+    def __call__(
+        self, rng: np.random.Generator, shape: tuple[int, ...], /
+    ) -> Float[np.ndarray, " ..."]:
+        """Returns noise for ``sample``; the last axis of ``shape`` is ``noise_size``."""
+        ...
+
+
+class Sample(Protocol):
+    def __call__(
+        self,
+        outputs: Float[np.ndarray, "N P"],
+        std: Float[np.ndarray, " L"],
+        noise: Float[np.ndarray, "N Z"],
+        /,
+    ) -> Float[np.ndarray, "N A"]:
+        """Returns actions drawn from π; ``std`` is exp(log_std)."""
+        ...
+
+
+class Mode(Protocol):
+    def __call__(self, outputs: Float[np.ndarray, "N P"], /) -> Float[np.ndarray, "N A"]:
+        """Returns the most likely actions."""
+        ...
+
+
+class ToEnv(Protocol):
+    def __call__(self, action: Float[np.ndarray, "N A"], /) -> EnvActions:
+        """Returns stored actions in the form that ``env.step`` takes."""
+        ...
+
+
+class Uniform(Protocol):
+    def __call__(self, rng: np.random.Generator, rows: int, /) -> Float[np.ndarray, "N A"]:
+        """Returns ``rows`` actions drawn evenly from the space."""
+        ...
+
 
 class Distribution(NamedTuple):
-    num_outputs: int  # width of the policy's last layer
-    num_log_std: int  # A for a Gaussian, 0 otherwise
-    action_size: int  # width of a stored action
+    """A policy's distribution over actions: four sizes and eight functions."""
+
+    num_outputs: int  # P, the width of the policy's last layer, and F
+    num_log_std: int  # L: A for a Gaussian, 0 otherwise
+    action_size: int  # A
     noise_size: int  # random numbers per action
-    log_prob: Callable  # (outputs, log_std, action) → [...]
-    entropy: Callable  # (outputs, log_std) → [...]
-    features: Callable  # action → what a bonus network reads (one-hot for discrete)
-    draw: Callable  # (numpy Generator, shape) → noise
-    sample: Callable  # (outputs, std, noise) → action, NumPy
-    mode: Callable  # (outputs) → action, NumPy
-    to_env: Callable  # stored action → what env.step takes, NumPy
-    uniform: Callable  # (numpy Generator, rows) → actions drawn evenly from the space
+    log_prob: LogProb
+    entropy: Entropy
+    features: ActionFeatures
+    draw: Draw
+    sample: Sample
+    mode: Mode
+    to_env: ToEnv
+    uniform: Uniform
 
 
 class ActionSpec(NamedTuple):
@@ -45,21 +120,42 @@ class ActionSpec(NamedTuple):
 
 
 def gaussian(spec: ActionSpec) -> Distribution:
-    """N(μ, diag σ²) over a flat Box, σ free of the state; clipped for the environment only."""
+    """Returns N(μ, diag σ²) over a flat Box; σ does not depend on the state.
+
+    Actions are clipped to the bounds for the environment and the bonus only.
+    """
     size = len(spec.low)
     low, high = np.array(spec.low, np.float32), np.array(spec.high, np.float32)
 
-    def log_prob(mean, log_std, action):
-        z = (action - mean) * jnp.exp(-log_std)
+    def log_prob(
+        mean: Float[Array, "*B A"], log_std: Float[Array, " A"], action: Float[Array, "*B A"]
+    ) -> Float[Array, "*B"]:
+        z = (action - mean) * lift(jnp.exp(-log_std), mean)
         return -0.5 * (z**2).sum(-1) - log_std.sum() - 0.5 * size * LOG_2PI
 
-    def entropy(mean, log_std):
+    def entropy(mean: Float[Array, "*B A"], log_std: Float[Array, " A"]) -> Float[Array, "*B"]:
         return jnp.full(mean.shape[:-1], log_std.sum() + 0.5 * size * (1 + LOG_2PI))
 
-    def to_env(action):
+    def features(action: Float[Array, "*B A"]) -> Float[Array, "*B A"]:
+        return jnp.clip(action, lift(jnp.asarray(low), action), lift(jnp.asarray(high), action))
+
+    def draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Float[np.ndarray, " ..."]:
+        return rng.standard_normal(shape, dtype=np.float32)
+
+    def sample(
+        mean: Float[np.ndarray, "N A"],
+        std: Float[np.ndarray, " A"],
+        noise: Float[np.ndarray, "N A"],
+    ) -> Float[np.ndarray, "N A"]:
+        return mean + std * noise
+
+    def mode(mean: Float[np.ndarray, "N A"]) -> Float[np.ndarray, "N A"]:
+        return mean
+
+    def to_env(action: Float[np.ndarray, "N A"]) -> Float[np.ndarray, "N A"]:
         return np.minimum(np.maximum(action, low), high)
 
-    def uniform(rng, rows):
+    def uniform(rng: np.random.Generator, rows: int) -> Float[np.ndarray, "{rows} A"]:
         if not np.isfinite(high - low).all():
             raise LPOError(
                 "Uniform actions were asked for and the action space has no bounds; "
@@ -74,41 +170,61 @@ def gaussian(spec: ActionSpec) -> Distribution:
         noise_size=size,
         log_prob=log_prob,
         entropy=entropy,
-        features=lambda action: jnp.clip(action, low, high),
-        draw=lambda rng, shape: rng.standard_normal(shape, dtype=np.float32),
-        sample=lambda mean, std, noise: mean + std * noise,
-        mode=lambda mean: mean,
+        features=features,
+        draw=draw,
+        sample=sample,
+        mode=mode,
         to_env=to_env,
         uniform=uniform,
     )
 
 
 def categorical(spec: ActionSpec) -> Distribution:
-    """Independent categoricals over ``nvec`` choices each; one factor is the plain categorical."""
+    """Returns independent categoricals over ``nvec`` choices; one of them for a Discrete space."""
     nvec, total = spec.nvec, sum(spec.nvec)
     cuts = np.cumsum(nvec)[:-1]
 
-    def log_probs(logits):
+    def log_probs(logits: Float[Array, "*B P"]) -> list[Float[Array, "*B _"]]:
         parts = jnp.split(logits, cuts, axis=-1)
         return [jax.nn.log_softmax(part) for part in parts]
 
-    def log_prob(logits, log_std, action):
+    def log_prob(
+        logits: Float[Array, "*B P"], log_std: Float[Array, " 0"], action: Float[Array, "*B A"]
+    ) -> Float[Array, "*B"]:
         picked = [
             jnp.take_along_axis(lp, action[..., i : i + 1].astype(jnp.int32), axis=-1)[..., 0]
             for i, lp in enumerate(log_probs(logits))
         ]
         return jnp.stack(picked).sum(0)
 
-    def entropy(logits, log_std):
+    def entropy(logits: Float[Array, "*B P"], log_std: Float[Array, " 0"]) -> Float[Array, "*B"]:
         return jnp.stack([-(jnp.exp(lp) * lp).sum(-1) for lp in log_probs(logits)]).sum(0)
 
-    def features(action):
+    def features(action: Float[Array, "*B A"]) -> Float[Array, "*B P"]:
         parts = [jax.nn.one_hot(action[..., i].astype(int), n) for i, n in enumerate(nvec)]
         return jnp.concatenate(parts, axis=-1)
 
-    def mode(logits):
+    def draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Float[np.ndarray, " ..."]:
+        return rng.gumbel(size=shape).astype(np.float32)
+
+    def sample(
+        logits: Float[np.ndarray, "N P"],
+        std: Float[np.ndarray, " 0"],
+        noise: Float[np.ndarray, "N P"],
+    ) -> Float[np.ndarray, "N A"]:
+        return mode(logits + noise)  # the Gumbel-max trick
+
+    def mode(logits: Float[np.ndarray, "N P"]) -> Float[np.ndarray, "N A"]:
         parts = np.split(logits, cuts, axis=-1)
         return np.stack([part.argmax(-1) for part in parts], axis=-1).astype(np.float32)
+
+    def to_env(
+        action: Float[np.ndarray, "N A"],
+    ) -> Int[np.ndarray, "N A"] | Int[np.ndarray, " N"]:
+        return (action[:, 0] if spec.scalar else action).astype(np.int64)
+
+    def uniform(rng: np.random.Generator, rows: int) -> Float[np.ndarray, "{rows} A"]:
+        return rng.integers(nvec, size=(rows, len(nvec))).astype(np.float32)
 
     return Distribution(
         num_outputs=total,
@@ -118,16 +234,16 @@ def categorical(spec: ActionSpec) -> Distribution:
         log_prob=log_prob,
         entropy=entropy,
         features=features,
-        draw=lambda rng, shape: rng.gumbel(size=shape).astype(np.float32),
-        sample=lambda logits, std, noise: mode(logits + noise),  # the Gumbel-max trick
+        draw=draw,
+        sample=sample,
         mode=mode,
-        to_env=lambda a: (a[:, 0] if spec.scalar else a).astype(np.int64),
-        uniform=lambda rng, rows: rng.integers(nvec, size=(rows, len(nvec))).astype(np.float32),
+        to_env=to_env,
+        uniform=uniform,
     )
 
 
 def action_spec(space: spaces.Space) -> ActionSpec:
-    """What ``space``, one of the flat ones that lpo.envs makes, asks of a distribution."""
+    """Returns what a distribution must know of ``space``, one of the flat ones of lpo.envs."""
     if isinstance(space, spaces.Box):
         return ActionSpec(low=tuple(space.low.tolist()), high=tuple(space.high.tolist()))
     if isinstance(space, spaces.Discrete):
@@ -141,8 +257,10 @@ def action_spec(space: spaces.Space) -> ActionSpec:
 
 
 def make(spec: ActionSpec) -> Distribution:
+    """Returns the distribution over the actions of ``spec``."""
     return categorical(spec) if spec.nvec else gaussian(spec)
 
 
 def for_space(space: spaces.Space) -> Distribution:
+    """Returns the distribution over the actions of ``space``."""
     return make(action_spec(space))

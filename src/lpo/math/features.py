@@ -8,13 +8,16 @@ their own running moments (clipped to ±5) that move as data comes in.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import annotated_types as at
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jaxtyping import Bool, Float, Key
 
+from lpo.math.arrays import Scalar, lift
+from lpo.math.distributions import ActionFeatures
 from lpo.math.nets import Net, apply_net
 from lpo.math.normalize import Moments, init_moments, normalize, update_moments
 from lpo.options import Axis, Kinds, Part, Positive, Short, options
@@ -23,19 +26,22 @@ from lpo.types import Rollout
 CLIP = 5.0
 Inputs = Literal["sa", "next", "s"]
 EvenInt = Annotated[int, at.Ge(2), at.MultipleOf(2)]  # one cosine and one sine for each frequency
+State = TypeVar("State")  # of a feature map: a pytree of arrays
 
 
 class Reader(NamedTuple):
     """What of a transition a bonus or a switch looks at."""
 
-    size: int
-    read: Callable  # rollout → [T, N, size]
+    size: int  # D
+    read: Callable[[Rollout[Array]], Float[Array, "T N D"]]
 
 
-def reader(inputs: str, obs_size: int, action_size: int, action_features: Callable) -> Reader:
-    """``inputs``: "sa" (LPO, ENIAC), "next" (RND's s′) or "s"."""
+def reader(
+    inputs: Inputs, obs_size: int, action_size: int, action_features: ActionFeatures
+) -> Reader:
+    """Returns what reads (s,a) for "sa" (LPO, ENIAC), s′ for "next" (RND) or s for "s"."""
 
-    def pair(rollout: Rollout) -> Array:
+    def pair(rollout: Rollout[Array]) -> Float[Array, "T N D"]:
         return jnp.concatenate([rollout.obs, action_features(rollout.action)], axis=-1)
 
     readers = {
@@ -47,16 +53,18 @@ def reader(inputs: str, obs_size: int, action_size: int, action_features: Callab
 
 
 class FeatureState(NamedTuple):
-    weights: Array  # [D_in, M] frozen
-    inputs: Moments  # of x
-    norm: Moments  # of ‖x̂‖², the squared scale of the normalised inputs
+    weights: Float[Array, "_ _"]  # frozen
+    inputs: Moments[Array]  # [D] of x
+    norm: Moments[Array]  # [1] of ‖x̂‖², the squared scale of the normalised inputs
 
 
-class Features(NamedTuple):
-    size: int
-    init: Callable  # key → state
-    observe: Callable  # (state, x [M, D_in], valid [M]) → state with the moments moved
-    apply: Callable  # (state, x [..., D_in]) → φ [..., size], ‖φ‖ ≤ 1
+class Features(NamedTuple, Generic[State]):
+    """A feature map: ``observe`` moves its moments by new data, ``apply`` returns φ, ‖φ‖ ≤ 1."""
+
+    size: int  # P
+    init: Callable[[Key[Array, ""]], State]
+    observe: Callable[[State, Float[Array, "M D"], Bool[Array, " M"]], State]
+    apply: Callable[[State, Float[Array, "*B D"]], Float[Array, "*B P"]]
 
 
 class FeatureOptions(Part):
@@ -70,13 +78,13 @@ class FeatureOptions(Part):
         raise NotImplementedError
 
 
-def _observe(state: FeatureState, x: Array, valid: Array) -> FeatureState:
+def _observe(state: FeatureState, x: Float[Array, "M D"], valid: Bool[Array, " M"]) -> FeatureState:
     inputs = update_moments(state.inputs, x, valid)
     square = (normalize(inputs, x, CLIP) ** 2).sum(-1, keepdims=True)
     return state._replace(inputs=inputs, norm=update_moments(state.norm, square, valid))
 
 
-def _start(weights: Array, size: int) -> FeatureState:
+def _start(weights: Float[Array, "_ _"], size: int) -> FeatureState:
     norm = init_moments(1)._replace(mean=jnp.full(1, size, jnp.float32))
     return FeatureState(weights, init_moments(size), norm)
 
@@ -105,7 +113,7 @@ class Critic(Fourier):
     frozen: ClassVar[bool] = False
 
 
-def fourier(input_size: int, num_features: int, bandwidth: float) -> Features:
+def fourier(input_size: int, num_features: int, bandwidth: Scalar) -> Features[FeatureState]:
     """φ(x) = [cos Wx̂, sin Wx̂]/√(D/2), so that E φ(x)ᵀφ(y) = exp(−‖x̂−ŷ‖²/(2h²)) and ‖φ‖ = 1.
 
     h² = ``bandwidth``²·E‖x̂‖²: two draws of the data have squared distance 2E‖x̂‖² on average and
@@ -113,10 +121,10 @@ def fourier(input_size: int, num_features: int, bandwidth: float) -> Features:
     """
     half = num_features // 2
 
-    def init(key: Array) -> FeatureState:
+    def init(key: Key[Array, ""]) -> FeatureState:
         return _start(jax.random.normal(key, (input_size, half)), input_size)
 
-    def apply(state: FeatureState, x: Array) -> Array:
+    def apply(state: FeatureState, x: Float[Array, "*B D"]) -> Float[Array, "*B P"]:
         h = bandwidth * jnp.sqrt(state.norm.mean[0])
         phase = normalize(state.inputs, x, CLIP) @ state.weights / h
         return jnp.concatenate([jnp.cos(phase), jnp.sin(phase)], axis=-1) / jnp.sqrt(half)
@@ -137,19 +145,19 @@ class RandomNetwork(FeatureOptions):
         return network(input_size, self.number)
 
 
-def network(input_size: int, num_features: int) -> Features:
+def network(input_size: int, num_features: int) -> Features[FeatureState]:
     """The last hidden layer of a frozen random network, relu(W[x̂, 1]) / its norm: ‖φ‖ = 1.
 
     An arc-cosine kernel (Cho and Saul 2009): smoother than the Gaussian one and without its
     bandwidth; the 1 keeps inputs apart that differ in length only.
     """
 
-    def init(key: Array) -> FeatureState:
+    def init(key: Key[Array, ""]) -> FeatureState:
         return _start(jax.random.normal(key, (input_size + 1, num_features)), input_size)
 
-    def apply(state: FeatureState, x: Array) -> Array:
+    def apply(state: FeatureState, x: Float[Array, "*B D"]) -> Float[Array, "*B P"]:
         x = normalize(state.inputs, x, CLIP) / jnp.sqrt(state.norm.mean[0])
-        hidden = jax.nn.relu(x @ state.weights[:-1] + state.weights[-1])
+        hidden = jax.nn.relu(x @ state.weights[:-1] + lift(state.weights[-1], x))
         return hidden / jnp.maximum(jnp.linalg.norm(hidden, axis=-1, keepdims=True), 1e-6)
 
     return Features(num_features, init, _observe, apply)
@@ -166,23 +174,29 @@ class Product(FeatureOptions):
         return product(obs_size, input_size - obs_size)
 
 
-def product(obs_size: int, action_size: int) -> Features:
-    """φ(s, a) = s ⊗ a over its norm: of one-hot states and actions, the class of all functions.
+def product(obs_size: int, action_size: int) -> Features[tuple[()]]:
+    """φ(s, a) = s ⊗ a over its norm: for one-hot states and actions, the class of all functions.
 
-    Σ counts the visits of every pair, and nothing is ever known because something like it is: a
-    kernel with fewer features than a finite task has pairs runs out of directions.
+    Σ counts the visits of every pair, and no pair becomes known through another one. A kernel with
+    fewer features than a finite task has pairs runs out of directions.
     """
 
-    def apply(state: tuple, x: Array) -> Array:
+    def init(key: Key[Array, ""]) -> tuple[()]:
+        return ()
+
+    def observe(state: tuple[()], x: Float[Array, "M D"], valid: Bool[Array, " M"]) -> tuple[()]:
+        return state
+
+    def apply(state: tuple[()], x: Float[Array, "*B D"]) -> Float[Array, "*B P"]:
         s, a = x[..., :obs_size], x[..., obs_size:]
         phi = (s[..., :, None] * a[..., None, :]).reshape(*x.shape[:-1], -1) if action_size else s
         return phi / jnp.maximum(jnp.linalg.norm(phi, axis=-1, keepdims=True), 1e-6)
 
     size = obs_size * max(action_size, 1)
-    return Features(size, lambda key: (), lambda state, x, valid: state, apply)
+    return Features(size, init, observe, apply)
 
 
-def critic_layer(critics: Net, obs: Array) -> Array:
-    """The last hidden layer of the first (reward) critic, at normalised observations."""
+def critic_layer(critics: Net[Array], obs: Float[Array, "*B O"]) -> Float[Array, "*B H"]:
+    """Returns the last hidden layer of the first (reward) critic, at normalised observations."""
     hidden = tuple(layer._replace(w=layer.w[0], b=layer.b[0]) for layer in critics[:-1])
     return jnp.tanh(apply_net(hidden, obs))

@@ -3,42 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jaxtyping import Bool, Int, Key
+
+Carry = TypeVar("Carry")  # a pytree: parameters and the optimiser's state
+Data = TypeVar("Data")  # a pytree of [M, d] arrays; a minibatch is the same pytree of [B, d]
+Stats = TypeVar("Stats")  # a pytree of arrays
 
 
-def shuffled(key: Array, valid: Array, epochs: int) -> Array:
-    """``epochs`` random orders of the rows [epochs, M]; the valid rows come first in each."""
+def shuffled(
+    key: Key[Array, ""], valid: Bool[Array, " M"], epochs: int
+) -> Int[Array, "{epochs} M"]:
+    """Returns ``epochs`` random orders of the rows; the valid rows come first in each."""
     rows = jnp.arange(len(valid), dtype=jnp.uint32)
     bits = jax.random.bits(key, (epochs, len(valid)), jnp.uint32)
     last = jnp.where(valid, jnp.uint32(0), jnp.uint32(1 << 31))
     if len(valid) > 1 << 14:  # too many rows to leave enough random bits beside them
         order = jnp.broadcast_to(rows, bits.shape)
-        return jax.lax.sort(((bits >> 1) | last, order), num_keys=1)[1].astype(jnp.int32)
+        return jax.lax.sort(((bits >> 1) | last[None], order), num_keys=1)[1].astype(jnp.int32)
     # Sorting single words is several times faster than sorting pairs: the row rides in the low
     # 14 bits under 17 random ones. Two rows that draw the same keep their order, which is rare.
     low = jnp.uint32((1 << 14) - 1)
-    words = jnp.sort((bits >> 1 & ~low) | rows | last, axis=1)
+    words = jnp.sort((bits >> 1 & ~low) | rows[None] | last[None], axis=1)
     return (words & low).astype(jnp.int32)
 
 
 def sweep(
-    step: Callable[[Any, Any], tuple[Any, Any]],
-    carry: Any,
-    data: Any,
-    valid: Array,
-    key: Array,
+    step: Callable[[Carry, Data], tuple[Carry, Stats]],
+    carry: Carry,
+    data: Data,
+    valid: Bool[Array, " M"],
+    key: Key[Array, ""],
     epochs: int,
     batch_size: int,
-) -> tuple[Any, Any]:
-    """Run ``carry, stats = step(carry, minibatch)`` over every minibatch; return the mean stats.
+) -> tuple[Carry, Stats]:
+    """Runs ``carry, stats = step(carry, minibatch)`` over every minibatch.
 
-    ``data`` is a pytree of [M, d] arrays, of which rows with ``valid`` False are never drawn. The
-    last minibatch of an epoch is topped up from the front of the same order, so all are full.
+    Returns the last carry and the mean of the stats. Rows of ``data`` with ``valid`` False are
+    never drawn. The last minibatch of an epoch is filled up from the front of the same order, so
+    all have ``batch_size`` rows.
     """
     leaves, treedef = jax.tree.flatten(data)
     cuts = np.cumsum([leaf.shape[1] for leaf in leaves])[:-1]
@@ -48,11 +56,11 @@ def sweep(
     num = -(-count // batch_size)
     lanes = jnp.arange(batch_size, dtype=jnp.int32)
 
-    def minibatch(i):
+    def minibatch(i: Int[Array, ""]) -> Data:
         rows = order[i // num, (i % num * batch_size + lanes) % count]
         return treedef.unflatten(jnp.split(table[rows], cuts, axis=1))
 
-    def body(i, state):
+    def body(i: Int[Array, ""], state: tuple[Carry, Stats]) -> tuple[Carry, Stats]:
         carry, total = state
         carry, stats = step(carry, minibatch(i))
         return carry, jax.tree.map(jnp.add, total, stats)

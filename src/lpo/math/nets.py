@@ -7,14 +7,17 @@ leading stream axis (extrinsic first): a second critic is a second slice, not a 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Generic, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jaxtyping import Float, Key
 
+from lpo.math.arrays import lift
 from lpo.options import Axis, Layers, options
+from lpo.types import ArrayT
 
 OBS_CLIP = 10.0
 
@@ -36,29 +39,33 @@ class NetworkOptions:
         return OBS_CLIP if self.normalize_obs else float("inf")
 
 
-class Layer(NamedTuple):
-    w: Any  # [in, out]
-    b: Any  # [out]
+class Layer(NamedTuple, Generic[ArrayT]):
+    w: Float[ArrayT, "*S I O"]  # [S, …] in the critics, whose streams share a Net
+    b: Float[ArrayT, "*S O"]
 
 
-Net = tuple[Layer, ...]
+Net: TypeAlias = tuple[Layer[ArrayT], ...]
 
 
-class ActorCritic(NamedTuple):
-    policy: Net
-    log_std: Array  # [A] for Gaussian actions, [0] for discrete ones
-    critics: Net  # every array has a leading stream axis [S, …]
+class ActorCritic(NamedTuple, Generic[ArrayT]):
+    policy: Net[ArrayT]
+    log_std: Float[ArrayT, " L"]  # one per dimension of Gaussian actions, none for discrete ones
+    critics: Net[ArrayT]  # every array has a leading stream axis [S, …]
 
 
-def orthogonal(rng: np.random.Generator, rows: int, columns: int, gain: float) -> Array:
-    """A matrix whose shorter side is orthonormal, times ``gain``, uniform over such (Haar)."""
+def orthogonal(
+    rng: np.random.Generator, rows: int, columns: int, gain: float
+) -> Float[Array, "{rows} {columns}"]:
+    """Returns a random matrix whose shorter side is orthonormal, times ``gain`` (Haar measure)."""
     q, r = np.linalg.qr(rng.standard_normal((max(rows, columns), min(rows, columns))))
     q = q * np.sign(np.diag(r))
     return jnp.asarray(gain * (q if rows >= columns else q.T), jnp.float32)
 
 
-def orthogonal_net(key: Array, sizes: Sequence[int], gain: float, last_gain: float) -> Net:
-    """Orthogonal weights and zero biases; ``gain`` for hidden layers, ``last_gain`` for the head.
+def orthogonal_net(
+    key: Key[Array, ""], sizes: Sequence[int], gain: float, last_gain: float
+) -> Net[Array]:
+    """Returns orthogonal weights and zero biases; ``last_gain`` is the gain of the last layer.
 
     Drawn in NumPy from the key: compiling a QR takes seconds, computing these takes none.
     """
@@ -70,14 +77,19 @@ def orthogonal_net(key: Array, sizes: Sequence[int], gain: float, last_gain: flo
     )
 
 
-def apply_net(net: Net, x: Array, activation: Callable = jnp.tanh) -> Array:
+def apply_net(
+    net: Net[Array],
+    x: Float[Array, "*B I"],
+    activation: Callable[[Array], Array] = jnp.tanh,
+) -> Float[Array, "*B O"]:
+    """Returns the outputs of ``net``; ``activation`` follows every layer but the last."""
     for layer in net[:-1]:
-        x = activation(x @ layer.w + layer.b)
-    return x @ net[-1].w + net[-1].b
+        x = activation(x @ layer.w + lift(layer.b, x))
+    return x @ net[-1].w + lift(net[-1].b, x)
 
 
-def apply_net_host(net: Net, x: np.ndarray) -> np.ndarray:
-    """``apply_net`` in NumPy, for acting: a batch of eight is too small to be worth a dispatch."""
+def apply_net_host(net: Net[np.ndarray], x: Float[np.ndarray, "N I"]) -> Float[np.ndarray, "N O"]:
+    """Returns ``apply_net`` in NumPy, for acting: a small batch is not worth a JAX dispatch."""
     for w, b in net[:-1]:
         x = x @ w
         x += b
@@ -88,13 +100,14 @@ def apply_net_host(net: Net, x: np.ndarray) -> np.ndarray:
 
 
 def init_actor_critic(
-    key: Array,
+    key: Key[Array, ""],
     obs_size: int,
     num_outputs: int,
-    log_std: Array,
+    log_std: Float[Array, " L"],
     hidden: Sequence[int],
     num_streams: int,
-) -> ActorCritic:
+) -> ActorCritic[Array]:
+    """Returns a policy and ``num_streams`` critics with SB3's initial weights."""
     key_policy, key_critics = jax.random.split(key)
     gain = float(np.sqrt(2))
     policy = orthogonal_net(key_policy, (obs_size, *hidden, num_outputs), gain, 0.01)
@@ -106,6 +119,6 @@ def init_actor_critic(
     return ActorCritic(policy, log_std, jax.tree.map(lambda *x: jnp.stack(x), *critic))
 
 
-def values(critics: Net, obs: Array) -> Array:
-    """V_s(obs) of every stream: [..., O] → [S, ...]."""
+def values(critics: Net[Array], obs: Float[Array, "*B O"]) -> Float[Array, " S *B"]:
+    """Returns V_s(obs) of every stream s."""
     return jax.vmap(lambda net: apply_net(net, obs)[..., 0])(critics)

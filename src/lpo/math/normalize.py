@@ -2,46 +2,62 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Generic, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jaxtyping import Bool, Float
+
+from lpo.math.arrays import lift
+from lpo.types import ArrayT
+
+Rows = Float[np.ndarray, "N D"]
 
 
-class Moments(NamedTuple):
-    count: Array  # []
-    mean: Array  # [D]
-    var: Array  # [D]
+class Moments(NamedTuple, Generic[ArrayT]):
+    # hides tuple.count; every checkpoint has this name in it
+    count: Float[ArrayT, ""]  # pyright: ignore[reportIncompatibleMethodOverride]
+    mean: Float[ArrayT, " D"]
+    var: Float[ArrayT, " D"]
 
 
-def init_moments(size: int) -> Moments:
-    """A unit Gaussian with next to no weight (SB3's start)."""
+def init_moments(size: int) -> Moments[Array]:
+    """Returns a unit Gaussian with almost no weight (SB3's start)."""
     return Moments(jnp.float32(1e-4), jnp.zeros(size), jnp.ones(size))
 
 
-def update_moments(moments: Moments, x: Array, weight: Array) -> Moments:
-    """Merge a batch ``x`` [M, D]; rows with ``weight`` 0 do not count (Chan et al. 1979)."""
+def update_moments(
+    moments: Moments[Array],
+    x: Float[Array, "M D"],
+    weight: Bool[Array, " M"] | Float[Array, " M"],
+) -> Moments[Array]:
+    """Merges a batch ``x``; rows with ``weight`` 0 do not count (Chan et al. 1979)."""
     w = weight.astype(x.dtype)[:, None]
     n = w.sum()
     mean = (w * x).sum(0) / jnp.maximum(n, 1)
-    var = (w * (x - mean) ** 2).sum(0) / jnp.maximum(n, 1)
+    var = (w * (x - mean[None]) ** 2).sum(0) / jnp.maximum(n, 1)
     total = moments.count + n
     delta = mean - moments.mean
     m2 = moments.var * moments.count + var * n + delta**2 * moments.count * n / total
     return Moments(total, moments.mean + delta * n / total, m2 / total)
 
 
-def normalize(moments: Moments, x: Array, clip: float) -> Array:
-    return jnp.clip((x - moments.mean) / jnp.sqrt(moments.var + 1e-8), -clip, clip)
+def normalize(
+    moments: Moments[Array], x: Float[Array, "*B D"], clip: float
+) -> Float[Array, "*B D"]:
+    """Returns (x − mean) / √(var + 1e-8), clipped to ± ``clip``."""
+    scale = jnp.sqrt(moments.var + 1e-8)
+    return jnp.clip((x - lift(moments.mean, x)) / lift(scale, x), -clip, clip)
 
 
-def normalizer_host(moments: Moments, clip: float):
-    """``normalize`` in NumPy with the statistics folded in, for acting."""
+def normalizer_host(moments: Moments, clip: float) -> Callable[[Rows], Rows]:
+    """Returns ``normalize`` in NumPy with the statistics folded in, for acting."""
     scale = (1.0 / np.sqrt(np.asarray(moments.var) + 1e-8)).astype(np.float32)
     mean = np.asarray(moments.mean)
 
-    def apply(x: np.ndarray) -> np.ndarray:
+    def apply(x: Rows) -> Rows:
         y = (x - mean) * scale
         np.maximum(y, -clip, out=y)
         return np.minimum(y, clip, out=y)

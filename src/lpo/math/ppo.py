@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple, TypeAlias, cast
 
 import annotated_types as at
 import jax
 import jax.numpy as jnp
 import optax
 from jax import Array
+from jaxtyping import Bool, Float, Key, PyTree
 
+from lpo.math.arrays import Scalar
 from lpo.math.distributions import Distribution
 from lpo.math.minibatch import sweep
 from lpo.math.nets import ActorCritic, apply_net, values
@@ -48,19 +50,22 @@ class PPOOptions:
 class Batch(NamedTuple):
     """Transitions as the update sees them, one row each."""
 
-    obs: Array  # [M, O] normalised
-    action: Array  # [M, A]
-    log_prob: Array  # [M, 1] of the policy that acted
-    advantage: Array  # [M, 1] Â = α Â_ext + β Â_int
-    returns: Array  # [M, S] value targets
+    obs: Float[Array, "M O"]  # normalised
+    action: Float[Array, "M A"]
+    log_prob: Float[Array, "M 1"]  # of the policy that acted
+    advantage: Float[Array, "M 1"]  # Â = α Â_ext + β Â_int
+    returns: Float[Array, "M S"]  # value targets
+
+
+Stats: TypeAlias = dict[str, Float[Array, "*_"]]
 
 
 class Coefficients(NamedTuple):
     """Weights of the terms of the objective."""
 
-    clip: float
-    value_coef: float
-    entropy_coef: float
+    clip: Scalar
+    value_coef: Scalar
+    entropy_coef: Scalar
     normalize_advantage: bool
 
 
@@ -69,8 +74,8 @@ def coefficients(c: PPOOptions) -> Coefficients:
 
 
 def loss(
-    params: ActorCritic, batch: Batch, dist: Distribution, c: Coefficients
-) -> tuple[Array, dict[str, Array]]:
+    params: ActorCritic[Array], batch: Batch, dist: Distribution, c: Coefficients
+) -> tuple[Float[Array, ""], Stats]:
     """L = −E min(ρÂ, clip(ρ, 1±ε)Â) + c_v Σ_s E(V_s − R_s)² − c_h E H."""
     outputs = apply_net(params.policy, batch.obs)
     log_prob = dist.log_prob(outputs, params.log_std, batch.action)
@@ -95,34 +100,37 @@ def loss(
 
 
 def optimizer(
-    learning_rate: float, max_grad_norm: float, eps: float
+    learning_rate: Scalar, max_grad_norm: Scalar, eps: Scalar
 ) -> optax.GradientTransformation:
-    """Adam behind a clip of the global norm, on one flat vector: fewer, longer loops."""
+    """Returns Adam behind a clip of the global norm, on one flat vector: fewer, longer loops."""
     return optax.flatten(
         optax.chain(optax.clip_by_global_norm(max_grad_norm), optax.adam(learning_rate, eps=eps))
     )
 
 
 def update(
-    params: ActorCritic,
-    opt_state: Any,
+    params: ActorCritic[Array],
+    opt_state: PyTree,
     batch: Batch,
-    valid: Array,
-    key: Array,
+    valid: Bool[Array, " M"],
+    key: Key[Array, ""],
     *,
     dist: Distribution,
     optim: optax.GradientTransformation,
     coefficients: Coefficients,
     epochs: int,
     batch_size: int,
-) -> tuple[ActorCritic, Any, dict[str, Array]]:
-    """Line 9 of Algorithm 7: optimise π, V_ext and V_int on D_k."""
+) -> tuple[ActorCritic[Array], PyTree, Stats]:
+    """Line 9 of Algorithm 7: optimises π, V_ext and V_int on D_k."""
 
-    def step(carry, minibatch):
+    def step(
+        carry: tuple[ActorCritic[Array], PyTree], minibatch: Batch
+    ) -> tuple[tuple[ActorCritic[Array], PyTree], Stats]:
         params, opt_state = carry
         grads, stats = jax.grad(loss, has_aux=True)(params, minibatch, dist, coefficients)
         updates, opt_state = optim.update(grads, opt_state, params)
-        return (optax.apply_updates(params, updates), opt_state), stats
+        params = cast(ActorCritic[Array], optax.apply_updates(params, updates))
+        return (params, opt_state), stats
 
     (params, opt_state), stats = sweep(
         step, (params, opt_state), batch, valid, key, epochs, batch_size

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeVar
 
 import jax
 import numpy as np
 
 from lpo.errors import LPOError
 
+T = TypeVar("T")
 
-def flatten(prefix: str, tree: Any) -> dict[str, np.ndarray]:
-    """A pytree as named arrays: ``prefix.params.policy[0].w`` and so on."""
+
+def flatten(prefix: str, tree: object) -> dict[str, np.ndarray]:
+    """Returns a pytree as named arrays: ``prefix.params.policy[0].w`` and so on."""
     leaves = jax.tree_util.tree_flatten_with_path(jax.device_get(tree))[0]
     return {prefix + jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
 
 
-def unflatten(prefix: str, like: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """The pytree shaped as ``like`` with the named arrays in it."""
+def unflatten(prefix: str, like: T, arrays: dict[str, np.ndarray]) -> T:
+    """Returns the pytree shaped as ``like`` with the named arrays in it."""
     paths, treedef = jax.tree_util.tree_flatten_with_path(like)
     leaves = []
     for path, leaf in paths:

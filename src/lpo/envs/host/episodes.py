@@ -1,9 +1,8 @@
 """Environments: a batch of Gymnasium ``Env`` objects whose episodes can be replayed.
 
 Every episode is reset with a seed of its own, a function of (seed, environment, episode number),
-so what an environment will do next is a function of that seed and the actions since. That is
-what a checkpoint holds: returning to it replays the current episodes and proves, on the last
-observation, that they came out bit-equal.
+so the state of an environment is a function of that seed and the actions since. A checkpoint holds
+these. Loading it replays the current episodes and checks that the last observations are bit-equal.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from lpo.types import Step
 
 
 def episode_seed(seed: int, index: int, episode: int) -> int:
-    """The reset seed of an episode: 31 bits, which every environment takes."""
+    """Returns the reset seed of an episode: 31 bits, which every environment accepts."""
     sequence = np.random.SeedSequence(seed, spawn_key=(index, episode))
     return int(sequence.generate_state(1)[0]) & 0x7FFFFFFF
 
@@ -49,7 +48,7 @@ class EpisodeBatch:
         return np.empty(shape, self.observation_space.dtype)
 
     def reset(self, seed: int) -> np.ndarray:
-        """Start every environment on episode 0 of ``seed``."""
+        """Starts every environment on episode 0 of ``seed``."""
         self._seed = int(seed)
         self._episode = [0] * self.num_envs
         obs = self._empty()
@@ -60,7 +59,7 @@ class EpisodeBatch:
         return obs
 
     def step(self, action: np.ndarray) -> Step:
-        """One step of every environment; those that end an episode begin the next one."""
+        """Takes one step in every environment; an ended episode is followed by the next one."""
         if self._seed is None:
             raise LPOError(f"{self._name} was stepped before it was reset; call reset(seed).")
         taken = self.codec.take(action, self.num_envs)
@@ -69,28 +68,34 @@ class EpisodeBatch:
         reward = np.empty(self.num_envs)
         terminated = np.empty(self.num_envs, bool)
         truncated = np.empty(self.num_envs, bool)
+        infos: list[dict[str, Any]] = [{}] * self.num_envs
         for i in range(self.num_envs):
             self._actions[i].append(taken[i])
-            reward[i], terminated[i], truncated[i] = self._step_one(i, decoded[i], next_obs)
+            end = self._step_one(i, decoded[i], next_obs)
+            reward[i], terminated[i], truncated[i], infos[i] = end
         check_finite(self._name, next_obs, reward, self._age)
         done = terminated | truncated
-        obs = next_obs
+        obs, success = next_obs, None
         if done.any():
+            success = _success(done, infos)
             obs = self._next_episodes(done, next_obs)
         self._obs = obs.copy()
-        return Step(obs, reward, terminated, truncated, next_obs, np.ones(self.num_envs, bool))
+        valid = np.ones(self.num_envs, bool)
+        return Step(obs, reward, terminated, truncated, next_obs, valid, success)
 
-    def _step_one(self, i: int, action: Any, into: np.ndarray) -> tuple[float, bool, bool]:
-        """Step environment ``i``; its observation goes into row ``i`` of ``into``."""
+    def _step_one(
+        self, i: int, action: Any, into: np.ndarray
+    ) -> tuple[float, bool, bool, dict[str, Any]]:
+        """Steps environment ``i``; its observation goes into row ``i`` of ``into``."""
         try:
-            obs, reward, terminated, truncated, _ = self._envs[i].step(action)
+            obs, reward, terminated, truncated, info = self._envs[i].step(action)
             into[i] = self.codec.observation(obs)
-            return float(reward), bool(terminated), bool(truncated)
+            return float(reward), bool(terminated), bool(truncated), info
         except Exception as error:
             raise broken(self._name, i, self._age(i), error) from error
 
     def _next_episodes(self, done: np.ndarray, next_obs: np.ndarray) -> np.ndarray:
-        """Begin the next episode where one is ``done``; the observations the policy sees next."""
+        """Begins the next episode where one is ``done``; returns what the policy sees next."""
         obs = next_obs.copy()
         for i in done.nonzero()[0].tolist():
             self._episode[i] += 1
@@ -99,7 +104,7 @@ class EpisodeBatch:
         return obs
 
     def _begin(self, i: int, into: np.ndarray) -> None:
-        """Reset environment ``i`` with the seed of its current episode."""
+        """Resets environment ``i`` with the seed of its current episode."""
         self._actions[i] = []
         seed = episode_seed(self._seed or 0, i, self._episode[i])
         try:
@@ -109,11 +114,11 @@ class EpisodeBatch:
             raise broken(self._name, i, 0, error) from error
 
     def _age(self, i: int) -> int:
-        """Steps of environment ``i`` in its episode."""
+        """Returns the steps of environment ``i`` in its episode."""
         return len(self._actions[i])
 
     def get_state(self) -> dict[str, np.ndarray]:
-        """Seeds, the current episodes' actions, and the observations they led to."""
+        """Returns seeds, the current episodes' actions and the observations after them."""
         if not self.resumable:
             raise LPOError(
                 f"{self._name} is registered as nondeterministic, so its state cannot be saved; "
@@ -122,7 +127,7 @@ class EpisodeBatch:
         if self._seed is None:
             raise LPOError(f"{self._name} has no state before its first reset; call reset(seed).")
         rows = [row for actions in self._actions for row in actions]
-        empty = np.empty((0, *self.action_space.shape), self.action_space.dtype)
+        empty = np.empty((0, *self.codec.action_shape), self.action_space.dtype)
         return {
             "seed": np.array([self._seed], np.uint64),
             "episode": np.array(self._episode, np.int64),
@@ -132,7 +137,7 @@ class EpisodeBatch:
         }
 
     def set_state(self, state: dict[str, np.ndarray]) -> np.ndarray:
-        """Replay the saved episodes; an error if they do not come out as they did."""
+        """Replays the saved episodes; raises if the observations differ."""
         saved = np.asarray(state["obs"])
         if saved.shape != self._obs.shape:
             raise LPOError(
@@ -154,18 +159,30 @@ class EpisodeBatch:
         self._begin(i, into)
         for action in actions:
             self._actions[i].append(action)
-            _, terminated, truncated = self._step_one(i, self.codec.action(action), into)
+            _, terminated, truncated, _ = self._step_one(i, self.codec.action(action), into)
             if terminated or truncated:
                 raise self._irreproducible(i)
 
     def _irreproducible(self, i: int) -> LPOError:
         return LPOError(
             f"{self._name} (environment {i}) is not deterministic given its seed: the same actions "
-            "led elsewhere than before the checkpoint; draw all randomness from self.np_random, "
-            "carry nothing over a reset (such as a normalising wrapper), and train anew."
+            "now lead to another state than before the checkpoint; draw all randomness from "
+            "self.np_random, keep no state over a reset (as a normalising wrapper does), and train "
+            "again."
         )
 
     def close(self) -> None:
-        """Close every environment."""
+        """Closes every environment."""
         for env in self._envs:
             env.close()
+
+
+def _success(done: np.ndarray, infos: Sequence[dict[str, Any]]) -> np.ndarray | None:
+    """Returns which ended episodes succeeded, by ``info["is_success"]``; None if none says so."""
+    ended = done.nonzero()[0].tolist()
+    if not any("is_success" in infos[i] for i in ended):
+        return None
+    success = np.zeros(len(done), bool)
+    for i in ended:
+        success[i] = bool(infos[i].get("is_success", False))
+    return success

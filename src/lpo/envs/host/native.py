@@ -17,10 +17,10 @@ from gymnasium import spaces
 from gymnasium.utils import seeding
 
 from lpo.envs.codec import Codec
-from lpo.envs.host.physics import STATE, load_physics, mj
+from lpo.envs.host.physics import STATE, load_physics, mj, without_profiling
 from lpo.envs.host.rng import pack_generator, unpack_generator
 from lpo.envs.host.threads import Workers
-from lpo.envs.specs import SparseLocomotion
+from lpo.envs.specs import SparseLocomotion, declared
 from lpo.errors import LPOError
 from lpo.types import Step
 
@@ -30,7 +30,7 @@ class NativeBatch:
 
     Arrays in a ``Step`` are fresh or read-only, so a caller may keep them; ``next_obs`` is the
     same array as ``obs`` on a step where no episode ends. Actions must be finite and lie in the
-    action space: MuJoCo clamps what does not, and takes NaN for no torque at all.
+    action space: MuJoCo clamps others, and reads NaN as no torque.
     """
 
     resumable = True
@@ -71,10 +71,11 @@ class NativeBatch:
             "lean_physics": lean,
             "threads": self._workers.threads,
             "mujoco": mj.__version__,
+            **declared(task.id, self.observation_space.shape, None),
         }
 
     def _bind_views(self) -> None:
-        """Views into the simulators, and the flat buffer that one concatenate fills from them."""
+        """Makes views into the simulators and the flat buffer that one concatenate fills."""
         model = self._model
         self._nq, self._nv, self._nu = model.nq, model.nv, model.nu
         self._init_qpos = self._datas[0].qpos.copy()
@@ -88,7 +89,7 @@ class NativeBatch:
         self._all = _read_only(np.ones(self.num_envs, bool))
 
     def _bind_health(self) -> None:
-        """``is_healthy`` as bounds on columns of the state: z, angle, then the rest if bounded."""
+        """Writes ``is_healthy`` as bounds on columns of the state: z, angle, and maybe the rest."""
         task = self.task
         self._healthy: tuple[slice, np.ndarray, np.ndarray] | None = None
         if task.healthy_z is None or task.healthy_angle is None:
@@ -101,13 +102,13 @@ class NativeBatch:
 
     def _set_spaces(self) -> None:
         low, high = self._model.actuator_ctrlrange.astype(np.float32).T
-        self.action_space: spaces.Space = spaces.Box(low, high, dtype=np.float32)
+        self.action_space: spaces.Box = spaces.Box(low, high, dtype=np.float32)
         size = self._nq + self._nv - 1
         self.observation_space: spaces.Box = spaces.Box(-np.inf, np.inf, (size,), dtype=np.float64)
         self.codec = Codec(self.task.id, self.observation_space, self.action_space)
 
     def reset(self, seed: int) -> np.ndarray:
-        """Start every environment; environment ``i`` draws from its own stream ``seed + i``."""
+        """Starts every environment; environment ``i`` draws from its own stream ``seed + i``."""
         self._rngs = [seeding.np_random(seed + i)[0] for i in range(self.num_envs)]
         for i in range(self.num_envs):
             self._restart(i)
@@ -117,10 +118,11 @@ class NativeBatch:
         return self._observe()
 
     def step(self, action: np.ndarray) -> Step:
-        """One step of every environment; those that end an episode begin the next one."""
+        """Takes one step in every environment; an ended episode is followed by the next one."""
         self._take(action)
         x_before = self._state[:, 0].copy()
-        self._workers.run()
+        with without_profiling:
+            self._workers.run()
         obs = self._observe()
         reward = self._reward(x_before)
         terminated = self._terminated()
@@ -144,14 +146,14 @@ class NativeBatch:
         self._actions[:] = action
 
     def _simulate(self, first: int, last: int) -> None:
-        """The physics of environments ``first`` to ``last - 1``; ``mj_step`` frees the GIL."""
+        """Steps environments ``first`` to ``last - 1``; ``mj_step`` releases the GIL."""
         model, frame_skip, mj_step = self._model, self.task.frame_skip, mj.mj_step
         for i in range(first, last):
             self._ctrl[i][:] = self._actions[i]
             mj_step(model, self._datas[i], frame_skip)
 
     def _observe(self) -> np.ndarray:
-        """Gather all simulators; observations leave out x, which no reward may leak through."""
+        """Returns the observations of all simulators; they leave out x, as Gymnasium's do."""
         np.concatenate(self._views, out=self._flat)
         obs = self._state[:, 1:].copy()
         limit = self.task.clip_velocity
@@ -168,7 +170,7 @@ class NativeBatch:
         return (x > self.threshold.value).astype(np.float64)
 
     def _terminated(self) -> np.ndarray:
-        """The negation of Gymnasium's ``is_healthy``, so that NaN terminates as it does there."""
+        """Returns the negation of Gymnasium's ``is_healthy``, so that NaN terminates as there."""
         if self._healthy is None:
             return self._none
         columns, low, high = self._healthy
@@ -178,7 +180,7 @@ class NativeBatch:
         return self._none if inside.all() else np.logical_not(inside.all(axis=1))
 
     def _next_episodes(self, done: np.ndarray) -> np.ndarray:
-        """Restart the ``done`` environments; the observations that the policy sees next."""
+        """Restarts the ``done`` environments; returns what the policy sees next."""
         for i in done.nonzero()[0].tolist():
             self._restart(i)
             self._start[i] = self._clock
@@ -186,7 +188,7 @@ class NativeBatch:
         return self._observe()
 
     def _restart(self, i: int) -> None:
-        """Gymnasium's ``reset_model``: the same draws in the same order."""
+        """Resets environment ``i`` as Gymnasium's ``reset_model`` does: same draws, same order."""
         data, rng, noise = self._datas[i], self._rngs[i], self.task.reset_noise
         mj.mj_resetData(self._model, data)
         data.qpos[:] = self._init_qpos + rng.uniform(low=-noise, high=noise, size=self._nq)
@@ -197,7 +199,7 @@ class NativeBatch:
         mj.mj_forward(self._model, data)
 
     def get_state(self) -> dict[str, np.ndarray]:
-        """Simulators with their warm starts, ages of the episodes, random streams."""
+        """Returns simulators with their warm starts, ages of the episodes, random streams."""
         if not self._rngs:
             raise LPOError(f"{self.task.id} has no state before its first reset; call reset(seed).")
         physics = np.zeros((self.num_envs, mj.mj_stateSize(self._model, STATE)))
@@ -210,7 +212,7 @@ class NativeBatch:
         }
 
     def set_state(self, state: dict[str, np.ndarray]) -> np.ndarray:
-        """Return to a state of ``get_state``: what follows is bit-equal to what followed it."""
+        """Returns to a state of ``get_state``; the steps after it are the same to the bit."""
         size = mj.mj_stateSize(self._model, STATE)
         physics = np.ascontiguousarray(state["physics"], dtype=np.float64)
         if physics.shape != (self.num_envs, size):
@@ -228,7 +230,7 @@ class NativeBatch:
         return self._observe()
 
     def close(self) -> None:
-        """Stop the threads; the batch cannot be stepped after this."""
+        """Stops the threads."""
         self._workers.close()
 
 

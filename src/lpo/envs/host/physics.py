@@ -1,14 +1,13 @@
 """Environments: Gymnasium's MuJoCo models, and how to step them at less cost.
 
-Three things that ``mj_step`` does for these models change no bit of its result, and together cost
+Three things that ``mj_step`` does for these models change no bit of its result and together take
 two fifths of its time:
 
 - The Python bindings install a clock that MuJoCo reads some thirty times a step, to fill the
-  profile in ``MjData.timer``. It is switched off for the process; ``mujoco.set_mjcb_time(None)``
-  switches it on again.
+  profile in ``MjData.timer``. ``without_profiling`` takes it out while our batches are stepped.
 - The solver looks for independent islands of constraints. One kinematic tree has at most one.
-- The broad phase of the collision search sorts all geoms to find candidates, where a handful of
-  pairs can ever touch. Naming those pairs in the model skips it.
+- The broad phase of the collision search sorts all geoms to find candidates, although only a few
+  pairs can touch. Naming those pairs in the model skips it.
 
 The lean model is used only if it proves bit-equal to Gymnasium's on a set of random states, many
 of them in deep contact, each time it is loaded; otherwise Gymnasium's model is stepped as it is.
@@ -16,9 +15,11 @@ of them in deep contact, each time it is loaded; otherwise Gymnasium's model is 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import itertools
 import os
+import threading
 import warnings
 from typing import Any, NamedTuple
 
@@ -38,10 +39,9 @@ class Physics(NamedTuple):
 
 
 def load_physics(xml: str) -> Physics:
-    """Gymnasium's model ``xml``, lean where that is exact."""
+    """Returns Gymnasium's model ``xml``, lean where that is exact."""
     path = os.path.join(gymnasium.envs.__path__[0], "mujoco", "assets", xml)
     plain = _compile(mj.MjSpec.from_file(path))
-    stop_profiling()
     # Versions of MuJoCo differ in whether a contact's margin is the sum of its geoms' margins or
     # the larger of them; a named pair has to spell it out, so each rule is tried.
     for margin in (np.add, np.maximum):
@@ -51,19 +51,53 @@ def load_physics(xml: str) -> Physics:
     return Physics(plain, False)
 
 
-def stop_profiling() -> None:
-    """Take MuJoCo's profiling clock out, unless the user has installed one of their own."""
-    if mj.get_mjcb_time() is not None:
-        return
+class WithoutProfiling(contextlib.AbstractContextManager[None]):
+    """A context in which MuJoCo reads no clock and ``MjData.timer`` stands still.
+
+    It may be entered again, and by several threads; the last one to leave puts the clock back. A
+    clock that the user installed with ``mujoco.set_mjcb_time`` is left in place.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0  # how many contexts are open
+        self._clock: int | None = None  # the address of the clock that was taken out
+        self._callback = _clock_address()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1 and self._callback is not None and mj.get_mjcb_time() is None:
+                self._clock = self._callback.value
+                self._callback.value = None
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0 and self._callback is not None and self._clock is not None:
+                if self._callback.value is None:  # else the user has installed another one since
+                    self._callback.value = self._clock
+                self._clock = None
+
+
+def _clock_address() -> ctypes.c_void_p | None:
+    """Returns MuJoCo's global ``mjcb_time``, or None where the platform does not show it.
+
+    By ctypes because the bindings have no call for it: ``set_mjcb_time(None)`` means their own
+    clock, and a Python function in its place would take the GIL thirty times a step.
+    """
     try:
         library = ctypes.CDLL(mj._functions.__file__)
-        ctypes.c_void_p.in_dll(library, "mjcb_time").value = None
+        return ctypes.c_void_p.in_dll(library, "mjcb_time")
     except (OSError, ValueError, AttributeError):
-        return  # a platform that does not resolve the symbol this way: right, only slower
+        return None  # the results are the same, only slower
+
+
+without_profiling = WithoutProfiling()
 
 
 def lean_model(path: str, plain: Any, margin: np.ufunc) -> Any | None:
-    """The model with its possible contacts named and islands off; None where that cannot be."""
+    """Returns the model with its possible contacts named and islands off; None if impossible."""
     if plain.ntree != 1:
         return None
     spec = mj.MjSpec.from_file(path)
@@ -81,7 +115,7 @@ def lean_model(path: str, plain: Any, margin: np.ufunc) -> Any | None:
 
 
 def touching_pairs(model: Any) -> list[tuple[int, int]]:
-    """Geoms that MuJoCo's filters let collide: masks agree, and not parent and child."""
+    """Returns the geoms that MuJoCo lets collide: masks agree, and not parent and child."""
     contype, conaffinity = model.geom_contype, model.geom_conaffinity
     pairs = []
     for first, second in itertools.combinations(range(model.ngeom), 2):
@@ -95,7 +129,7 @@ def touching_pairs(model: Any) -> list[tuple[int, int]]:
 
 
 def _name_pair(spec: Any, plain: Any, first: int, second: int, margin: np.ufunc) -> None:
-    """One named pair; NaN tells the compiler to combine the geoms' own parameters."""
+    """Adds one named pair; NaN tells the compiler to combine the geoms' own parameters."""
     pair = spec.add_pair(geomname1=plain.geom(first).name, geomname2=plain.geom(second).name)
     pair.condim = int(max(plain.geom_condim[first], plain.geom_condim[second]))
     pair.margin = float(margin(plain.geom_margin[first], plain.geom_margin[second]))
@@ -106,7 +140,7 @@ def _name_pair(spec: Any, plain: Any, first: int, second: int, margin: np.ufunc)
 
 
 def same_physics(plain: Any, other: Any, states: int = 200) -> bool:
-    """Whether both models take random states through a few steps to the same bits."""
+    """Returns whether a few steps from random states give the same bits in both models."""
     rng = np.random.default_rng(0)
     datas = [(model, mj.MjData(model)) for model in (plain, other)]
     for _ in range(states):
@@ -126,7 +160,7 @@ def same_physics(plain: Any, other: Any, states: int = 200) -> bool:
 
 
 def random_pose(model: Any, rng: np.random.Generator) -> np.ndarray:
-    """Sunk into the floor or hovering, at any tilt, with joints all over their ranges."""
+    """Returns a pose in the floor or above it, at any tilt, with joints all over their ranges."""
     low, high = model.jnt_range.T
     qpos = model.qpos0 + rng.uniform(-1.5, 1.5, model.nq)
     qpos[1] = model.qpos0[1] + rng.uniform(-1.5, 0.3)

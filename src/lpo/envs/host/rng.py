@@ -8,7 +8,7 @@ _MASK = (1 << 64) - 1
 
 
 def pack_generator(rng: np.random.Generator) -> np.ndarray:
-    """The whole state of a PCG64 generator as six ``uint64``."""
+    """Returns the whole state of a PCG64 generator as six ``uint64``."""
     state = rng.bit_generator.state
     words = []
     for number in (state["state"]["state"], state["state"]["inc"]):
@@ -17,7 +17,7 @@ def pack_generator(rng: np.random.Generator) -> np.ndarray:
 
 
 def unpack_generator(words: np.ndarray) -> np.random.Generator:
-    """The generator that ``pack_generator`` saw."""
+    """Returns the generator that ``pack_generator`` packed."""
     high, low, inc_high, inc_low, has_uint32, uinteger = (int(word) for word in words)
     bits = np.random.PCG64()
     bits.state = {

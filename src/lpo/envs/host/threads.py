@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 
 from lpo.errors import LPOError
@@ -13,11 +13,15 @@ from lpo.errors import LPOError
 Work = Callable[[int, int], None]
 
 
-def usable_cores() -> int:
-    """Cores this process may run on: an affinity mask counts, not the machine's size."""
+def usable_cores() -> Sequence[int | None]:
+    """Returns the cores that this process may run on, one entry each.
+
+    An affinity mask counts, not the size of the machine. On a system without such masks a core has
+    no number and its entry is None.
+    """
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        return sorted(os.sched_getaffinity(0))
+    return [None] * (os.cpu_count() or 1)
 
 
 class Workers:
@@ -31,7 +35,7 @@ class Workers:
         self._inboxes: list[SimpleQueue[Work | None]] = []
         if threads is not None and threads < 1:
             raise LPOError(f"threads={threads} is not a number of threads; pass 1 or more.")
-        self.threads = min(usable_cores() if threads is None else threads, size)
+        self.threads = min(len(usable_cores()) if threads is None else threads, size)
         self._function = function
         edges = [size * k // self.threads for k in range(self.threads + 1)]
         self._slices = list(itertools.pairwise(edges))
@@ -43,7 +47,7 @@ class Workers:
             threading.Thread(target=_serve, args=args, name="lpo-physics", daemon=True).start()
 
     def run(self) -> None:
-        """One call per slice; returns when all are done, raising what any of them raised."""
+        """Makes one call per slice and waits for all; raises what any of them raised."""
         for inbox in self._inboxes:
             inbox.put(self._function)
         try:
@@ -58,7 +62,7 @@ class Workers:
         self.close()
 
     def close(self) -> None:
-        """Let the threads end; a later ``run`` does the whole on the calling thread."""
+        """Lets the threads end; a later ``run`` does all the work on the calling thread."""
         for inbox in self._inboxes:
             inbox.put(None)
         self._inboxes = []
@@ -70,8 +74,11 @@ def _serve(
     inbox: SimpleQueue[Work | None],
     done: SimpleQueue[BaseException | None],
 ) -> None:
-    """A thread's life. It holds on to its work only while working, so that a batch nobody closed
-    can still be collected, which closes it."""
+    """Works off the inbox of one thread until None arrives.
+
+    The thread keeps no reference to the batch between two calls, so that a batch that was not
+    closed can be garbage-collected, which ends the thread.
+    """
     while (function := inbox.get()) is not None:
         try:
             function(*part)

@@ -1,4 +1,4 @@
-"""Environments: a ready Gymnasium ``VectorEnv``, taken as it is.
+"""Environments: a ready Gymnasium ``VectorEnv``.
 
 Vector environments differ in when they reset an ended episode. ``Step`` hides that: ``next_obs``
 is always the true final observation, and a step that only resets is marked not ``valid``.
@@ -13,18 +13,19 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from lpo.envs.codec import Codec
 from lpo.envs.faults import broken, check_finite
+from lpo.envs.specs import declared
 from lpo.errors import LPOError
 from lpo.types import Step
 
 
 def autoreset_mode(env: VectorEnv) -> AutoresetMode:
-    """When ``env`` says that it resets; an error if it does not say."""
+    """Returns when ``env`` resets an ended episode; raises if its metadata do not tell."""
     mode = env.metadata.get("autoreset_mode")
     try:
         return mode if isinstance(mode, AutoresetMode) else AutoresetMode(mode)
     except ValueError as error:
         raise LPOError(
-            f"The vector environment {env} does not say when it resets (autoreset_mode is "
+            f"The vector environment {env} does not declare when it resets (autoreset_mode is "
             f"{mode!r}); set env.metadata['autoreset_mode'] to a gymnasium.vector.AutoresetMode."
         ) from error
 
@@ -32,7 +33,7 @@ def autoreset_mode(env: VectorEnv) -> AutoresetMode:
 class VectorBatch:
     """A ``BatchEnv`` over a vector environment in any autoreset mode.
 
-    It cannot be resumed: a vector environment keeps its states and random streams to itself.
+    It cannot be resumed, because a vector environment does not show its states and random streams.
     """
 
     resumable = False
@@ -52,12 +53,15 @@ class VectorBatch:
             "backend": "vector",
             "autoreset_mode": self._mode.value,
         }
+        if spec is not None:
+            shape = env.single_observation_space.shape
+            self.description |= declared(spec.id, shape, spec.reward_threshold)
         self._started = False
         self._done = np.zeros(self.num_envs, bool)  # of the step before
         self._elapsed = np.zeros(self.num_envs, np.int64)
 
     def reset(self, seed: int) -> np.ndarray:
-        """Start every environment, with the vector environment's own use of ``seed``."""
+        """Starts every environment; the vector environment makes their seeds from ``seed``."""
         self._done = np.zeros(self.num_envs, bool)
         self._elapsed[:] = 0
         self._started = True
@@ -72,14 +76,14 @@ class VectorBatch:
         return obs
 
     def _age(self, i: int) -> int:
-        """Steps of environment ``i`` in its episode."""
+        """Returns the steps of environment ``i`` in its episode."""
         return int(self._elapsed[i])
 
     def _observations(self, obs: Any) -> np.ndarray:
         return self.codec.observations(self._env.observation_space, obs, self.num_envs)
 
     def step(self, action: np.ndarray) -> Step:
-        """One step of the vector environment, with its kind of reset made plain."""
+        """Takes one step of the vector environment."""
         if not self._started:
             raise LPOError(f"{self._name} was stepped before it was reset; call reset(seed).")
         actions = self.codec.action(self.codec.take(action, self.num_envs))
@@ -90,16 +94,20 @@ class VectorBatch:
         self._elapsed = np.where(valid, self._elapsed + 1, 0)
         check_finite(self._name, obs, reward, self._age)
         done = terminated | truncated
-        next_obs = obs
+        next_obs, success = obs, None
+        if done.any():
+            success = self._success(done, info)
         if done.any() and self._mode == AutoresetMode.SAME_STEP:
             next_obs = self._with_final(obs, done, info)
         self._elapsed[done] = 0
         if done.any() and self._mode == AutoresetMode.DISABLED:
             obs = self._reset(options={"reset_mask": done.copy()})
         self._done = done
-        return Step(obs, reward, terminated, truncated, next_obs, valid)
+        return Step(obs, reward, terminated, truncated, next_obs, valid, success)
 
-    def _step(self, actions: Any):
+    def _step(
+        self, actions: Any
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         try:
             obs, reward, terminated, truncated, info = self._env.step(actions)
             flags = np.array(terminated, bool), np.array(truncated, bool)
@@ -108,10 +116,10 @@ class VectorBatch:
             raise broken(self._name, None, None, error) from error
 
     def _with_final(self, obs: np.ndarray, done: np.ndarray, info: dict[str, Any]) -> np.ndarray:
-        """``obs`` with the final observations of the ended episodes in their rows."""
+        """Returns ``obs`` with the final observations of ended episodes in their rows."""
         if "final_obs" not in info:
             raise LPOError(
-                f"{self._name} resets in the same step but gives no info['final_obs']; make it "
+                f"{self._name} resets in the same step but returns no info['final_obs']; make it "
                 "with autoreset_mode=AutoresetMode.NEXT_STEP."
             )
         next_obs = obs.copy()
@@ -123,25 +131,41 @@ class VectorBatch:
         check_finite(self._name, next_obs, None, self._age)
         return next_obs
 
+    def _success(self, done: np.ndarray, info: dict[str, Any]) -> np.ndarray | None:
+        """Returns which ended episodes succeeded, by ``is_success``; None if none says so.
+
+        Gymnasium batches the infos of the environments and marks in ``_is_success`` which of them
+        have the entry. A reset in the same step moves the last info to ``final_info``.
+        """
+        if self._mode == AutoresetMode.SAME_STEP:
+            info = info.get("final_info", {})
+        if not isinstance(info, dict) or "is_success" not in info:
+            return None
+        try:
+            said = done & np.asarray(info.get("_is_success", True), bool)
+            return said & np.asarray(info["is_success"], bool) if said.any() else None
+        except Exception as error:
+            raise broken(self._name, None, None, error) from error
+
     def get_state(self) -> dict[str, np.ndarray]:
-        """Not to be had of a vector environment."""
+        """Raises: the state of a vector environment cannot be read."""
         raise LPOError(
             f"The state of the vector environment {self._name} cannot be saved; pass the id or a "
             "function that makes one environment, with num_envs, for a run that can resume."
         )
 
     def set_state(self, state: dict[str, np.ndarray]) -> np.ndarray:
-        """Not to be had of a vector environment."""
+        """Raises: the state of a vector environment cannot be set."""
         del state
         return self.get_state()["obs"]
 
     def close(self) -> None:
-        """Close the vector environment."""
+        """Closes the vector environment."""
         self._env.close()
 
 
 def _row(batch: Any, i: int) -> Any:
-    """Row ``i`` of an info entry, which Gymnasium nests where observations are dictionaries."""
+    """Returns row ``i`` of an info entry, which is nested where observations are dictionaries."""
     if isinstance(batch, dict):
         return {key: _row(value, i) for key, value in batch.items() if not key.startswith("_")}
     return batch[i]
