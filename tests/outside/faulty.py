@@ -44,3 +44,29 @@ for name, fault in (("Raises", "raise"), ("NaN", "nan"), ("Shape", "shape"), ("R
 gymnasium.register("Pixels-v0", entry_point=Pixels, kwargs={"fault": "none"})
 gymnasium.register("Words-v0", entry_point=Words, kwargs={"fault": "none"})
 gymnasium.register("Sound-v0", entry_point=Faulty, kwargs={"fault": "none"})
+
+
+class Lamp(gymnasium.Env):
+    """Six steps; drawn as a square that gets brighter by 10 with every step."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 30}  # noqa: RUF012
+    observation_space = spaces.Box(0.0, 1.0, (1,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, render_mode=None):
+        self.render_mode, self.t = render_mode, 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.t += 1
+        return np.full(1, self.t / 6, np.float32), 0.0, self.t == 6, False, {}
+
+    def render(self):
+        return np.full((16, 16, 3), 10 * self.t, np.uint8)
+
+
+gymnasium.register("Lamp-v0", entry_point=Lamp)

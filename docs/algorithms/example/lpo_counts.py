@@ -1,9 +1,11 @@
-"""A bonus and a switch of another package, in one file."""
+"""A bonus, a switch and a task of another package, in one file."""
 
 from typing import Annotated, ClassVar, NamedTuple
 
+import gymnasium
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from lpo.bonus import Bonus, BonusOptions
@@ -72,3 +74,30 @@ def on_reward(look_every: int, largest: int) -> Switch:
         return fire, Seen(jnp.where(fire, 0, steps)), {"switch/found": jnp.float32(found)}
 
     return Switch(largest, lambda key: Seen(jnp.int32(0)), lambda state: look_every, update)
+
+
+class Corridor(gymnasium.Env):
+    """Ten cells in a row; reward 1 in the last one, which ends the episode."""
+
+    observation_space = gymnasium.spaces.Box(0.0, 1.0, (1,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.cell = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.cell = max(self.cell + (1 if action == 1 else -1), 0)
+        found = self.cell == 9
+        return (
+            np.array([self.cell / 9], np.float32),
+            float(found),
+            found,
+            False,
+            {"is_success": found},
+        )
+
+
+def register() -> None:
+    gymnasium.register("counts/Corridor-v0", entry_point=Corridor, max_episode_steps=40)

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import warnings
+from functools import cache
+from importlib.metadata import entry_points
 from typing import Any
 
 import gymnasium
@@ -41,6 +44,24 @@ def _register(
         )
 
 
+@cache
+def register_foreign() -> None:
+    """Calls what installed packages name as an entry point of `lpo.envs`.
+
+    Such a function registers environments with Gymnasium. One that fails is told by a warning: the
+    environments of the other packages must still be found.
+    """
+    for entry in entry_points(group="lpo.envs"):
+        try:
+            entry.load()()
+        except Exception as error:
+            warnings.warn(
+                f"The environments of {entry.value} cannot be registered "
+                f"({type(error).__name__}: {error}); repair or uninstall its package.",
+                stacklevel=2,
+            )
+
+
 def describe() -> list[dict[str, Any]]:
     """Returns one row per task of ours: id, base, horizon, presets and the reward in words."""
     rows = [task.describe() for task in TASKS.values()]
@@ -53,6 +74,7 @@ def find_spec(env_id: str) -> EnvSpec:
     In ``package:Name-v0`` the package is imported first, as `gymnasium.make` does.
     """
     register_envs()
+    register_foreign()
     package, _, name = env_id.rpartition(":")
     try:
         if package:
