@@ -1,5 +1,7 @@
 """The Python face: learn, evaluate, predict, save, load, callbacks, loggers."""
 
+from typing import Any
+
 import gymnasium
 import numpy as np
 import pytest
@@ -8,7 +10,9 @@ import lpo
 from lpo import LPO, LPOS, PPO, Agent, LPOError, Policy
 from lpo.bonus import RND
 
-SMALL = dict(num_envs=4, rollout=160, batch_size=16, epochs=2, hidden=[8], eval_every=0)
+SMALL: dict[str, Any] = dict(
+    num_envs=4, rollout=160, batch_size=16, epochs=2, hidden=[8], eval_every=0
+)
 
 
 @pytest.fixture(scope="module")

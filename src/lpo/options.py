@@ -29,6 +29,7 @@ from typing import (
     NamedTuple,
     TypeVar,
     Union,
+    cast,
     dataclass_transform,
     get_args,
     get_origin,
@@ -43,6 +44,7 @@ import pydantic.dataclasses
 from lpo.errors import LPOError, named, nearest
 
 T = TypeVar("T")
+C = TypeVar("C", bound=type)
 
 
 class _AxisMark:
@@ -243,9 +245,9 @@ class Kinds(Generic[T]):
         self.noun, self.group = noun, group
         self.ours: dict[str, type[T]] = {}
 
-    def add(self, cls: type[T]) -> type[T]:
+    def add(self, cls: C) -> C:
         """Registers a class under its ``kind``; a decorator."""
-        self.ours[cls.kind] = cls  # type: ignore[attr-defined]
+        self.ours[cls.kind] = cast(type[T], cls)
         return cls
 
     def names(self) -> list[str]:

@@ -30,6 +30,7 @@ from lpo.math.normalize import Moments
 from lpo.runs import checkpoint
 from lpo.runs.checkpoint import Checkpoint
 from lpo.runs.directory import RunDirectory
+from lpo.types import SpaceCodec
 
 Which = str  # "best" or "last"
 
@@ -40,7 +41,7 @@ class Policy:
     def __init__(
         self,
         actor: HostPolicy,
-        codec: Codec,
+        codec: SpaceCodec,
         config: Config,
         task: dict[str, Any],
         env_steps: int,
@@ -130,7 +131,7 @@ class Saved(NamedTuple):
     moments: Moments
 
 
-def codec_of(record: dict[str, Any], c: Config, source: str) -> Codec:
+def codec_of(record: dict[str, Any], c: Config, source: str) -> SpaceCodec:
     """Returns what translates observations and actions.
 
     Checkpoints of 0.1 do not hold the spaces: there the environment is made once to ask it.
@@ -179,7 +180,7 @@ def load_checkpoint(path: Path, which: Which) -> Checkpoint:
     return checkpoint.load(path.with_suffix(".safetensors"))
 
 
-def batch_observation(codec: Codec, observation: Any) -> tuple[np.ndarray, bool]:
+def batch_observation(codec: SpaceCodec, observation: Any) -> tuple[np.ndarray, bool]:
     """Returns flat float32 rows of what the user passed, and whether it was a batch."""
     try:
         return codec.observation(observation)[None].astype(np.float32), False

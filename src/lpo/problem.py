@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from lpo.math.distributions import Distribution
-from lpo.math.features import Reader, reader
+from lpo.math.features import Inputs, Reader, reader
 
 
 class Problem(NamedTuple):
@@ -21,6 +21,6 @@ class Problem(NamedTuple):
     hidden: tuple[int, ...]  # layers of a critic
     obs_clip: float  # of normalised observations
 
-    def reader(self, inputs: str) -> Reader:
+    def reader(self, inputs: Inputs) -> Reader:
         """Returns what reads ``inputs`` ("sa", "next" or "s") of a rollout."""
         return reader(inputs, self.obs_size, self.dist.num_outputs, self.dist.features)

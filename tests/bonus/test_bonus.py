@@ -102,10 +102,10 @@ def test_what_was_seen_is_less_novel_than_what_was_not():
     """Train on environment 0 alone (around +1) and score both (environment 1 is around −1)."""
     bonus, data = make(), rollout()
     places = jnp.array([[1.0], [-1.0]])
-    data = data._replace(obs=places + 0.3 * data.obs, action=0.3 * data.action)
+    data = data._replace(obs=places[None] + 0.3 * data.obs, action=0.3 * data.action)
     state = bonus.init(jax.random.key(0))
     before, state, _ = bonus.score(state, data)
-    seen = data._replace(valid=data.valid & jnp.array([True, False]))
+    seen = data._replace(valid=data.valid & jnp.array([[True, False]]))
     for i in range(5):
         state, _ = bonus.update(state, seen, jax.random.key(i))
     after, _, _ = bonus.score(state, data)
@@ -155,7 +155,9 @@ def test_the_bonus_reaches_the_advantage_by_the_amount_worked_out_by_hand():
     ready = prepare(parts, state, jax.tree.map(jnp.asarray, data))
     np.testing.assert_allclose(ready.advantages[:, :, 0], [[4.0, 8.0], [1.25, 1.0]])
     np.testing.assert_allclose(ready.batch.advantage[:, 0], [11.75, 19.0])
-    without = prepare(parts._replace(weights=jnp.array([2.0, 0.0])), state, data)
+    without = prepare(
+        parts._replace(weights=jnp.array([2.0, 0.0])), state, jax.tree.map(jnp.asarray, data)
+    )
     np.testing.assert_allclose(without.batch.advantage[:, 0], [8.0, 16.0])
 
 

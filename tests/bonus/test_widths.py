@@ -112,7 +112,7 @@ def test_a_place_that_was_visited_is_less_novel(make):
     score, update = jax.jit(bonus.score), jax.jit(bonus.update)
     _, state, first = score(state, data)
     assert float(first["bonus/width"]) == pytest.approx(1.0, abs=0.05)  # all is new at first
-    seen = data._replace(valid=data.valid & jnp.array([True, False]))
+    seen = data._replace(valid=data.valid & jnp.array([[True, False]]))
     for i in range(6):
         state, metrics = update(state, seen, jax.random.key(i))
     after, _, last = score(state, data)

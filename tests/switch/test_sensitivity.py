@@ -179,7 +179,7 @@ def test_features_have_norm_one_and_the_kernel_they_claim():
     state = phi_map.observe(phi_map.init(jax.random.key(0)), x, jnp.ones(500, bool))
     phi = np.asarray(phi_map.apply(state, x[:20]))
     np.testing.assert_allclose((phi**2).sum(1), 1.0, rtol=1e-4)
-    z = np.asarray((x - x.mean(0)) / x.std(0))
+    z = np.asarray((x - x.mean(0, keepdims=True)) / x.std(0, keepdims=True))
     h2 = (z**2).sum(1).mean()
     distance = ((z[:20, None] - z[None, :20]) ** 2).sum(-1)
     np.testing.assert_allclose(phi @ phi.T, np.exp(-distance / (2 * h2)), atol=0.04)
@@ -189,10 +189,10 @@ def test_product_features_are_a_table():
     """One-hot s and a: each pair is a coordinate of its own, whatever was seen."""
     phi_map = features.product(3, 2)
     pairs = [(s, a) for s in range(3) for a in range(2)]
-    x = np.array([np.concatenate([np.eye(3)[s], np.eye(2)[a]]) for s, a in pairs], np.float32)
+    x = jnp.array([np.concatenate([np.eye(3)[s], np.eye(2)[a]]) for s, a in pairs], jnp.float32)
     np.testing.assert_array_equal(phi_map.apply(phi_map.init(jax.random.key(0)), x), np.eye(6))
     of_states = features.product(3, 0)
-    np.testing.assert_array_equal(of_states.apply((), np.eye(3, dtype=np.float32)), np.eye(3))
+    np.testing.assert_array_equal(of_states.apply((), jnp.eye(3)), np.eye(3))
 
 
 def test_network_features_have_norm_one():

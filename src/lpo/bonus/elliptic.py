@@ -19,6 +19,7 @@ from jax import Array
 from lpo.bonus.base import Bonus, BonusPart
 from lpo.bonus.scale import Shape, WidthOptions, scaled, shaped, width_metrics
 from lpo.errors import LPOError, named
+from lpo.math.arrays import lift
 from lpo.math.features import FeatureOptions, Features, Fourier
 from lpo.math.normalize import Moments, init_moments
 from lpo.options import Axis, Positive, Short, options
@@ -75,7 +76,7 @@ def width(eigenvalues: Array, basis: Array, phi: Array, epsilon: float, rho: flo
     At the minimum the slope is zero, so an error of 40·2⁻²⁰ in t is one of its square in ω².
     """
     weight = (phi @ basis) ** 2
-    fit, ball = jnp.maximum(eigenvalues, 0.0) / epsilon, 1 / rho**2
+    fit, ball = lift(jnp.maximum(eigenvalues, 0.0) / epsilon, phi), 1 / rho**2
 
     def mixed(t):
         """s Σ/ε + (1−s) I/ρ² in Σ's basis; 1 − s as σ(−t) stays above zero where Σ is zero."""

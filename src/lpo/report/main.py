@@ -133,38 +133,31 @@ def compare(runs: Runs, out: Path, reference: str) -> tuple[list[str], dict[str,
 
 
 def process(runs: Runs, out: Path) -> list[str]:
-    """What happened on the way: first rewards, policy switches, the bonus."""
-    first, switches, bonus = [], [], []
+    """Returns what happened on the way: first rewards, policy switches, the bonus."""
+    first = []
     for task in runs.tasks:
         name = slug("first-reward", task)
         figures.first_rewards(runs, task, out, name)
         first.append(page.image(out / f"{name}.svg", f"Steps to the first reward on {task}"))
-        for found, metric, label, log in (
-            (switches, "switch/count", "policy switches", False),
-            (bonus, "bonus/mean", "mean bonus", True),
-        ):
-            name = slug(metric, task)
-            if figures.over_time(runs, task, metric, label, out, name, log):
-                found.append(page.image(out / f"{name}.svg", f"{label.capitalize()} on {task}"))
-    return [
-        page.section(
-            "First reward",
-            "A dot is a seed; a hollow one at the end of its run saw no reward.",
-            page.grid(first),
-        ),
-        page.section("Policy switches", "How often the policy was changed.", page.grid(switches)),
-        *(
-            [
-                page.section(
-                    "Bonus",
-                    "What the agent was paid for novelty, on a log scale.",
-                    page.grid(bonus),
-                )
-            ]
-            if bonus
-            else []
-        ),
-    ]
+    seen = "A dot is a seed; a hollow one at the end of its run saw no reward."
+    sections = [page.section("First reward", seen, page.grid(first))]
+    switches = over_time(runs, out, "switch/count", "policy switches")
+    changed = "How often the policy was changed."
+    sections.append(page.section("Policy switches", changed, page.grid(switches)))
+    if bonus := over_time(runs, out, "bonus/mean", "mean bonus", log=True):
+        paid = "What the agent was paid for novelty, on a log scale."
+        sections.append(page.section("Bonus", paid, page.grid(bonus)))
+    return sections
+
+
+def over_time(runs: Runs, out: Path, metric: str, label: str, log: bool = False) -> list[str]:
+    """Returns a figure of ``metric`` for each task that logged it."""
+    drawn = []
+    for task in runs.tasks:
+        name = slug(metric, task)
+        if figures.over_time(runs, task, metric, label, out, name, log):
+            drawn.append(page.image(out / f"{name}.svg", f"{label.capitalize()} on {task}"))
+    return drawn
 
 
 def visits(runs: Runs, out: Path) -> str:

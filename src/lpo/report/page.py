@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from html import escape
+from html import escape as escape
 from pathlib import Path
 from typing import Any
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import signal
 import subprocess
@@ -27,13 +26,6 @@ class Working(NamedTuple):
     job: Job
     core: int | None
     process: subprocess.Popen[bytes]
-
-
-def usable_cores() -> Sequence[int | None]:
-    """The cores this process may use; without such a call, as many unpinned places."""
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return [None] * (os.cpu_count() or 1)
 
 
 @contextlib.contextmanager

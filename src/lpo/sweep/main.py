@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from lpo.envs.host.threads import usable_cores
 from lpo.errors import LPOError
 from lpo.sweep.board import Board, shown
 from lpo.sweep.cluster import load_ray, run_on_ray
 from lpo.sweep.grid import Grid, read_grid
 from lpo.sweep.jobs import TrainingJob
-from lpo.sweep.local import run_local, shared_code, usable_cores
+from lpo.sweep.local import run_local, shared_code
 from lpo.sweep.plan import held, standing, write_plan
 
 

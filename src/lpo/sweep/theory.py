@@ -19,9 +19,9 @@ from lpo.sweep.jobs import Progress
 from lpo.sweep.local import run_local
 from lpo.sweep.main import conclude, places
 from lpo.sweep.plan import Standing, held, log_file
-from lpo.sweep.theory_worker import RUNS, Ledger, Row, written
+from lpo.sweep.theory_worker import RUNS, Ledger, written
 from lpo.sweep.worker import command
-from lpo.theory.compare import Cell
+from lpo.theory.compare import Cell, Row
 
 WORDS = Words("runs", "gap/V*", 3)
 
