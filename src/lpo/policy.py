@@ -153,7 +153,7 @@ def codec_of(record: dict[str, Any], c: Config, source: str) -> SpaceCodec:
         env.close()
 
 
-def actor_of(arrays: dict[str, np.ndarray], c: Config, codec: Codec) -> HostPolicy:
+def actor_of(arrays: dict[str, np.ndarray], c: Config, codec: SpaceCodec) -> HostPolicy:
     """Returns the policy in the named arrays of a checkpoint; their shapes are checked."""
     dist = distributions.for_space(codec.action_space)
     obs_size = codec.observation_space.shape[0]

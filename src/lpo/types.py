@@ -40,6 +40,8 @@ class SpaceCodec(Protocol):
 
     raw_observation_space: spaces.Space[Any]  # as the user's environment declares it
     raw_action_space: spaces.Space[Any]
+    observation_space: Any  # flat
+    action_space: Any  # flat
 
     def observation(self, obs: Any) -> np.ndarray:
         """Returns one observation of ``raw_observation_space`` as a flat array [O]."""

@@ -155,9 +155,9 @@ def test_the_bonus_reaches_the_advantage_by_the_amount_worked_out_by_hand():
     ready = prepare(parts, state, jax.tree.map(jnp.asarray, data))
     np.testing.assert_allclose(ready.advantages[:, :, 0], [[4.0, 8.0], [1.25, 1.0]])
     np.testing.assert_allclose(ready.batch.advantage[:, 0], [11.75, 19.0])
-    without = prepare(
-        parts._replace(weights=jnp.array([2.0, 0.0])), state, jax.tree.map(jnp.asarray, data)
-    )
+    streams = parts.streams._replace(weights=jnp.array([2.0, 0.0]))
+    alone = parts._replace(streams=streams)
+    without = prepare(alone, state, jax.tree.map(jnp.asarray, data))
     np.testing.assert_allclose(without.batch.advantage[:, 0], [8.0, 16.0])
 
 
@@ -172,7 +172,8 @@ def test_the_bonus_reaches_the_gradient():
         zero = jax.tree.map(jnp.zeros_like, state.params.critics)
         params = state.params._replace(critics=zero)
         batch = prepare(parts, state._replace(params=params), data).batch
-        grads, _ = jax.grad(ppo.loss, has_aux=True)(params, batch, DIST, parts.coefficients)
+        weights = ppo.coefficients(parts.update)
+        grads, _ = jax.grad(ppo.loss, has_aux=True)(params, batch, DIST, weights)
         gradients[b] = float(jnp.abs(grads.policy[-1].b).sum())
     assert gradients[0.0] == 0.0
     assert gradients[1.0] > 1e-2
