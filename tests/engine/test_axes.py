@@ -20,7 +20,7 @@ BEFORE = ("threshold", "seed", "log_std_init")  # read before the learner: task,
 
 
 def small(algo: str) -> Config:
-    sizes = {} if algo == "ppo" else {"gamma_int": 0.9}
+    sizes: dict[str, Any] = {} if algo == "ppo" else {"gamma_int": 0.9}
     return configure(algo, num_envs=2, rollout=16, batch_size=8, epochs=1, hidden=[8], **sizes)
 
 
