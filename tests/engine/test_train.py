@@ -77,7 +77,7 @@ def run_and_count_compilations(trainer, steps):
     """Sizes of the rollouts, and how often something was compiled after the first."""
     sizes, compilations = [], []
     jax.monitoring.register_event_duration_secs_listener(
-        lambda event, seconds, **kw: (
+        lambda event, duration_secs, **kw: (
             compilations.append(event) if "backend_compile" in event else None
         )
     )
@@ -195,6 +195,7 @@ def test_rewards_that_blow_up_are_reported(tiny, countdown):
 def test_evaluation_leaves_training_alone(tiny):
     plain, _ = trained(tiny(eval_every=0))
     with_eval = make_trainer(tiny())
+    scores = {}
     for _ in range(3):
         with_eval.iterate(1200)
         scores = with_eval.evaluate()

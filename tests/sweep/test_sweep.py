@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -368,7 +369,7 @@ def test_the_upright_cheetah_is_not_paid_once_it_has_turned_over(monkeypatch, an
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "experiments" / "ablations"))
     env = make_env("cheetah:UprightHalfCheetah-v0")
     env.reset(seed=0)
-    body = env.unwrapped
+    body: Any = env.unwrapped
     position, velocity = body.data.qpos.copy(), body.data.qvel.copy()
     position[2], velocity[0] = angle, 20.0
     body.set_state(position, velocity)

@@ -1,4 +1,4 @@
-"""Engine: learning from a rollout, lines 7 to 10 of Algorithm 7."""
+"""Engine: learning from a rollout, lines 7 to 10 of Algorithm 7, the same on host and device."""
 
 from __future__ import annotations
 
