@@ -75,7 +75,7 @@ class Config:
     """Everything that decides a run."""
 
     algo: str = "lpo"
-    """Algorithm: the row of `lpo list` that the configuration started from."""
+    """Algorithm: a row of `lpo list`, from which the configuration starts."""
     steps: PositiveInt = 200_000
     """Environment steps of the whole run, all environments together."""
     seed: Axis[Seed] = 0

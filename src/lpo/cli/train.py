@@ -112,7 +112,7 @@ def add_choices(parser: Parser, groups: dict[str, Any], c: Config) -> None:
         group_of(parser, groups, path[0], c).add_argument(
             flag(name),
             metavar="{" + ",".join(part.kinds.names()) + "}",
-            help=f"which {part.kinds.noun} (default here: {part.kind})",
+            help=f"Which {part.kinds.noun} to use (default here: {part.kind}).",
         )
 
 
