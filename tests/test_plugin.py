@@ -103,6 +103,7 @@ def test_its_environment_is_found_and_says_what_success_is(installed, tmp_path, 
     assert "success rate" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_it_works_in_a_sweep_and_in_a_report(installed, tmp_path):
     grid = tmp_path / "grid.toml"
     grid.write_text(

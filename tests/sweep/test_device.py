@@ -40,7 +40,7 @@ def trained(c, seeds, axes=None, iterations=4):
     return host(group), host(metrics)
 
 
-@pytest.mark.parametrize("algo", ["ppo", "lpo"])
+@pytest.mark.parametrize("algo", ["lpo", pytest.param("ppo", marks=pytest.mark.slow)])
 def test_a_run_among_others_equals_the_run_alone(algo):
     c = small(algo)
     together, log = trained(c, [0, 1, 2])
@@ -60,6 +60,7 @@ def test_rollouts_grow_and_the_budget_is_met():
     assert log["env_steps"][-1].tolist() == [400, 400]
 
 
+@pytest.mark.slow
 def test_sensitivity_decides_for_each_run_by_itself():
     c = small("lpo-s", num_features=16, switch_tau=0.3, switch_largest=128)
     _, log = trained(c, [0, 1, 2, 3], iterations=5)
@@ -70,6 +71,7 @@ def test_sensitivity_decides_for_each_run_by_itself():
     np.testing.assert_array_equal(own["switch/rollout_steps"][:, 0], sizes[:, 3])
 
 
+@pytest.mark.slow
 def test_axes_differ_between_the_runs_of_one_program():
     """A run with β = 0 beside one with β = 5 is the run that was configured so."""
     c = small("eniac")
@@ -125,6 +127,7 @@ def test_results_are_ordinary_runs(tmp_path, capsys):
     assert "0 to do" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_host_plays_what_the_device_has_learned(tmp_path):
     """The same policy and task: a saved policy acts on the host's environment."""
     out = tmp_path / "group"
@@ -175,6 +178,7 @@ def test_what_cannot_run_on_a_device_is_said(tmp_path, capsys):
         assert "--device cpu" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_grid_runs_on_a_device(tmp_path):
     grid = tmp_path / "grid.toml"
     grid.write_text(
