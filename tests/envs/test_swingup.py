@@ -22,7 +22,7 @@ def at(x=0.0, angle=math.pi, v=0.0, spin=0.0):
 
 
 def energy(state):
-    """Of the cart, of the middle of the pole, of its turning (J = m (2l)² / 12) and of its height."""
+    """Of the cart, and of the pole: of its middle, its turning (J = m (2l)² / 12), its height."""
     _, angle, v, spin = state
     middle = v + HALF * spin * math.cos(angle), -HALF * spin * math.sin(angle)
     turning = POLE * (2 * HALF) ** 2 / 12 * spin**2
