@@ -40,7 +40,8 @@ def trained(c, seeds, axes=None, iterations=4):
     return host(group), host(metrics)
 
 
-@pytest.mark.parametrize("algo", ["lpo", pytest.param("ppo", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("algo", ["lpo", "ppo"])
 def test_a_run_among_others_equals_the_run_alone(algo):
     c = small(algo)
     together, log = trained(c, [0, 1, 2])
@@ -104,6 +105,7 @@ FLAGS = """
 """.split()  # noqa: SIM905 - as it is typed
 
 
+@pytest.mark.slow
 def test_results_are_ordinary_runs(tmp_path, capsys):
     out = tmp_path / "group"
     flags = [*FLAGS, "--steps", "400", "--device", "cpu", "--seeds", "3", "--out", out]
