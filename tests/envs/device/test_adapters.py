@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.interpreters import batching
 
 from lpo.envs.device import gymnax_like, playground
 from lpo.errors import LPOError
@@ -264,6 +265,48 @@ def test_playground_with_a_time_limit_of_its_own():
     out = played(playground(Point(truncates=True), horizon=None), [[0, 1]] * 4)
     assert out.truncated.tolist() == [False, False, True, False] and not out.terminated.any()
     assert out.obs.tolist() == [[0, 1], [0, 2], [0, 0], [0, 1]]
+
+
+class Pool:
+    """Physics with one number for all worlds, as MuJoCo Warp counts contacts."""
+
+    def __init__(self, place: Any, count: Any):
+        self.place, self.count = place, count
+
+
+jax.tree_util.register_pytree_node(
+    Pool, lambda pool: ((pool.place, pool.count), None), lambda _, leaves: Pool(*leaves)
+)
+batching.register_vmappable(
+    Pool,
+    int,
+    int,
+    lambda cont, _, pool, axis: Pool(cont(pool.place, axis), pool.count),
+    lambda cont, size, pool, axis: Pool(cont(size, pool.place, axis), pool.count),
+    None,
+)
+
+
+class Pooled(Point):
+    """Keeps its place in such physics; the shared number must not become one of a world."""
+
+    def reset(self, rng: jax.Array) -> Any:
+        state = super().reset(rng)
+        return state.replace(metrics=Pool(jnp.zeros(2), jnp.full((3,), 7)))
+
+    def step(self, state: Any, action: jax.Array) -> Any:
+        pool = state.metrics
+        moved = super().step(state, action)
+        paid = pool.count.sum().astype(jnp.float32)
+        return moved.replace(metrics=Pool(pool.place + action, pool.count), reward=paid)
+
+
+def test_playground_keeps_what_all_worlds_share_out_of_the_state():
+    env = playground(Pooled(), horizon=2)
+    out = played(env, [[0, 1]] * 3)
+    assert out.reward.tolist() == [21, 21, 21] and out.obs[:, 1].tolist() == [1, 0, 1]
+    state, _ = jax.eval_shape(env.reset, jax.random.key(0), {})
+    assert (3,) not in {leaf.shape for leaf in state}
 
 
 def test_playground_reads_the_observation_that_is_named():

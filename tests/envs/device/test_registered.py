@@ -47,6 +47,8 @@ def test_it_says_of_itself_what_the_host_says(env_id, kwargs):
     assert {name: value for name, value in said.items() if name not in steps} == host
     assert (env.obs_size,) == batch.observation_space.shape
     assert env.action == action_spec(batch.action_space)
+    ends_by_itself = env_id in ("lpo/DeepSea-v0", "lpo/CombinationLock-v0")
+    assert env.horizon == (None if ends_by_itself else said["horizon"])
 
 
 @pytest.mark.parametrize("env_id", OURS)
