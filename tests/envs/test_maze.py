@@ -80,6 +80,7 @@ def test_the_way_on_the_drawing_leads_to_the_goal_in_half_the_time(task):
     with gymnasium.make(task.id) as env:
         obs, _ = env.reset(seed=1)
         way = [np.array(cell) + 0.5 for cell in WAYS[task.id]]
+        reward, terminated, truncated = 0.0, False, False
         for _ in range(task.horizon // 2):
             if len(way) > 1 and np.abs(obs[:2] - way[0]).max() < 0.3:
                 way.pop(0)

@@ -25,17 +25,15 @@ def defaults(env: DeviceEnv) -> dict[str, Any]:
     return {name: jnp.asarray(value) for name, value in env.params.items()}
 
 
-@partial(jax.jit, static_argnums=0)
-def play(
+def _play(
     env: DeviceEnv, keys: jax.Array, actions: jax.Array, params: dict[str, Any]
 ) -> tuple[World, Stepped]:
     """Begins a world for each key and plays ``actions`` [T, N, A]; steps have the axes [T, N]."""
     worlds = jax.vmap(begin, (None, 0, None))(env, keys, params)
-    return go_on(env, worlds, actions, params)
+    return _go_on(env, worlds, actions, params)
 
 
-@partial(jax.jit, static_argnums=0)
-def go_on(
+def _go_on(
     env: DeviceEnv, worlds: World, actions: jax.Array, params: dict[str, Any]
 ) -> tuple[World, Stepped]:
     """Plays ``actions`` [T, N, A] in worlds that are under way."""
@@ -44,6 +42,12 @@ def go_on(
         return jax.vmap(advance, (None, 0, 0, None))(env, worlds, action, params)
 
     return jax.lax.scan(step, worlds, actions)
+
+
+optimised_play = jax.jit(_play, static_argnums=0)
+# Compiled in half the time: most programs of the tests run once.
+quickly = partial(jax.jit, static_argnums=0, compiler_options={"xla_backend_optimization_level": 0})
+play, go_on = quickly(_play), quickly(_go_on)
 
 
 def worlds_at(states: np.ndarray, obs: np.ndarray) -> World:

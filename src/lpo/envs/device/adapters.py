@@ -127,10 +127,16 @@ def gymnax_like(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Playground(Adapted):
-    """An environment with MuJoCo Playground's methods; its own state is ours."""
+    """An environment with MuJoCo Playground's methods; our state is the leaves of its state.
+
+    MuJoCo Warp keeps one buffer of contacts for all worlds. Such a leaf is none of a single world,
+    and every step writes it anew, so it is left out of our state and filled in before a step.
+    """
 
     env: Any
     reads: str
+    tree: Any  # structure of its state
+    shared: tuple[np.ndarray | None, ...]  # a value for each leaf that all worlds share
 
     @property
     def params(self) -> dict[str, Any]:
@@ -138,17 +144,32 @@ class Playground(Adapted):
 
     def reset(self, key: Array, params: dict[str, Any]) -> tuple[Any, Float[Array, " O"]]:
         state = self.env.reset(jax.random.key_data(key))
-        return state, _read(state.obs, self.reads)
+        return self._own(state), _read(state.obs, self.reads)
 
     def step(
         self, state: Any, action: Float[Array, " A"], key: Array, params: dict[str, Any]
     ) -> Transition:
-        state = self.env.step(state, action)
-        done, cut = _flag(state.done), state.info.get("truncation")
-        obs, reward = _read(state.obs, self.reads), _number(state.reward)
+        after = self.env.step(self._whole(state), action)
+        done, cut = _flag(after.done), after.info.get("truncation")
+        obs, reward, own = _read(after.obs, self.reads), _number(after.reward), self._own(after)
         if cut is None:
-            return Transition(state, obs, reward, done)
-        return Transition(state, obs, reward, done & ~_flag(cut), truncated=_flag(cut))
+            return Transition(own, obs, reward, done)
+        return Transition(own, obs, reward, done & ~_flag(cut), truncated=_flag(cut))
+
+    def _own(self, state: Any) -> tuple[Array, ...]:
+        leaves, tree = jax.tree.flatten(state)
+        if tree != self.tree:
+            raise LPOError(
+                f"The state of {self.id} is {self.tree} after reset and {tree} after step; return "
+                "the same structure from both."
+            )
+        pairs = zip(leaves, self.shared, strict=True)
+        return tuple(leaf for leaf, value in pairs if value is None)
+
+    def _whole(self, own: tuple[Array, ...]) -> Any:
+        left = iter(own)
+        leaves = [next(left) if value is None else jnp.asarray(value) for value in self.shared]
+        return jax.tree.unflatten(self.tree, leaves)
 
 
 def playground(
@@ -171,15 +192,32 @@ def playground(
         facts: entries of the description, such as max_return and success_return.
     """
     name = id or type(getattr(env, "unwrapped", env)).__name__
-    obs = jax.eval_shape(env.reset, jax.random.key_data(jax.random.key(0))).obs
-    if isinstance(obs, Mapping) and reads not in obs:
-        raise LPOError(f"{name} has no observation {reads!r}; {nearest(reads, obs)}")
-    size = jax.eval_shape(lambda obs: _read(obs, reads), obs).shape[0]
+    state = jax.eval_shape(env.reset, _key_data())
+    if isinstance(state.obs, Mapping) and reads not in state.obs:
+        raise LPOError(f"{name} has no observation {reads!r}; {nearest(reads, state.obs)}")
+    size = jax.eval_shape(lambda obs: _read(obs, reads), state.obs).shape[0]
     bound = (1.0,) * int(env.action_size)
     action = ActionSpec(tuple(-one for one in bound), bound)
-    made = Playground(name, size, action, horizon, facts, env, reads)
+    tree, shared = jax.tree.structure(state), _shared(env)
+    made = Playground(name, size, action, horizon, facts, env, reads, tree, shared)
     check(made)
     return made
+
+
+def _shared(env: Any) -> tuple[np.ndarray | None, ...]:
+    """Returns a value for each leaf of the state that all worlds share, None for the others."""
+    key = _key_data()
+    one = jax.tree.leaves(jax.eval_shape(env.reset, key))
+    three = jax.tree.leaves(jax.eval_shape(jax.vmap(env.reset), jnp.stack([key] * 3)))
+    own = [many.shape == (3, *single.shape) for single, many in zip(one, three, strict=True)]
+    if all(own):
+        return (None,) * len(own)
+    values = jax.tree.leaves(jax.jit(env.reset)(key))
+    return tuple(None if mine else np.asarray(v) for mine, v in zip(own, values, strict=True))
+
+
+def _key_data() -> Array:
+    return jax.random.key_data(jax.random.key(0))
 
 
 def _action_spec(name: str, space: Any) -> ActionSpec:
@@ -203,7 +241,7 @@ def _shaped(space: Any, action: Float[Array, " A"]) -> Array:
 def _size(env: Any, given: Any) -> int:
     """Returns how many numbers an observation has."""
     reset = getattr(env, "reset_env", env.reset)
-    obs, _ = jax.eval_shape(reset, jax.random.key_data(jax.random.key(0)), given)
+    obs, _ = jax.eval_shape(reset, _key_data(), given)
     return jax.eval_shape(_flat, obs).shape[0]
 
 
