@@ -1,4 +1,4 @@
-"""The Python face: ``LPO("lpo/SparseHopper-v0").learn(200_000)``, then predict, save and load."""
+"""The Python interface: ``LPO("lpo/SparseHopper-v0").learn(200_000)``, then predict, save, load."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ A = TypeVar("A", bound="Agent")
 class Agent:
     """An algorithm of the table with SB3's verbs: learn, evaluate, predict, save, load, close."""
 
-    row: ClassVar[str | None] = None  # of the classes below, which are one row each
+    row: ClassVar[str | None] = None  # the row of the table that a class below stands for
 
     def __init__(
         self,
@@ -50,9 +50,9 @@ class Agent:
             eval_env: an environment for evaluations, where ``env`` is an object.
             loggers: objects with ``write(step, metrics, timing)``.
             config: a whole configuration, instead of ``algo``, ``preset`` and options.
-            saved: a checkpoint to go on from; see ``load``.
-            options: options by the names that the command line has for them (``batch_size=64``,
-                ``hidden=[64, 64]``), and parts by name or as objects (``bonus=RND(inputs="s")``).
+            saved: a checkpoint to continue from; see ``load``.
+            options: options by the names of their flags (``batch_size=64``, ``hidden=[64, 64]``),
+                and parts by name or as objects (``bonus=lpo.bonus.RND(inputs="s")``).
         """
         self.config = config or configs.configure(
             self._row(algo), env=_id(env), preset=preset, **{**count_of(env), **options}
@@ -98,7 +98,7 @@ class Agent:
 
     @property
     def metrics(self) -> list[dict[str, float]]:
-        """One row for each policy change of this session; names as in the metric glossary."""
+        """One row of metrics for each policy change since the agent was made or loaded."""
         return self.run.memory.rows
 
     def learn(
@@ -112,13 +112,16 @@ class Agent:
 
         ``callback`` is a function ``(env_steps, metrics)``, called after every policy change, or
         an object with any of ``on_start(agent)``, ``on_step(env_steps, metrics)`` and
-        ``on_end(agent)``; False from the function or from ``on_step`` stops the training.
-        The first call fixes the growth schedule, which is solved from its number of steps.
+        ``on_end(agent)``. Training stops if the function or ``on_step`` returns False.
+        The first call fixes the growth schedule: K is solved from its number of steps.
         """
         if steps is not None:
             if total_timesteps is not None:
                 raise LPOError("learn got total_timesteps and steps; pass total_timesteps alone.")
-            message = "learn(steps=…) is now learn(total_timesteps=…); it goes in version 0.3."
+            message = (
+                "learn(steps=…) is deprecated and will be removed in version 0.4; write "
+                "learn(total_timesteps=…)."
+            )
             warnings.warn(message, DeprecationWarning, stacklevel=2)
         number = whole_number("total_timesteps", steps if steps is not None else total_timesteps)
         calls = callbacks(callback)
@@ -158,16 +161,16 @@ class Agent:
     def evaluate(
         self, episodes: int = 20, *, deterministic: bool = True, seed: int = 1_000_003
     ) -> dict[str, float]:
-        """Returns mean ``return`` and ``length`` of fresh episodes of the policy as it is now.
+        """Returns the mean ``return`` and ``length`` of new episodes of the current policy.
 
-        ``normalized_return`` and ``success`` are there where the task defines them.
+        ``normalized_return`` and ``success`` are included where the task defines them.
         """
         number = whole_number("episodes", episodes)
         env, eval_env = self._sources
         source = env if eval_env is None else eval_env
         if source is not None and source is env and count_of(env):
             raise LPOError(
-                "evaluate would disturb the environment that the agent learns on; pass eval_env= "
+                "evaluate would change the environment that the agent learns on; pass eval_env= "
                 "to the agent, or make it from an id or a function."
             )
         batch = self.config.task.make(count_of(source).get("num_envs", number), source)
@@ -183,7 +186,7 @@ class Agent:
         }
 
     def save(self, path: str | Path) -> Path:
-        """Writes ``path``.safetensors and ``path``.json: everything, so that learning can go on."""
+        """Writes the full training state to ``path``.safetensors and ``path``.json."""
         path = Path(path)
         run = self.run
         record = run.record(seconds=run.trainer.seconds)
@@ -199,7 +202,7 @@ class Agent:
         which: Which = "best",
         loggers: Sequence[Logger] = (),
     ) -> A:
-        """Returns an agent from ``save``, or from the best or last checkpoint of a run."""
+        """Returns the agent in a file of ``save``, or in the best or last checkpoint of a run."""
         saved = load_checkpoint(Path(path), which)
         c = configs.from_dict(saved.record.get("config"), str(path))
         if cls.row is not None and c.algo != cls.row:
@@ -279,7 +282,7 @@ class LPOS(Agent):
 
 
 class ENIAC(Agent):
-    """LPO's bonus with constant rollouts, as the paper re-implemented it."""
+    """RND width on (s,a), constant rollouts: ENIAC as the LPO paper implements it."""
 
     row = "eniac"
 

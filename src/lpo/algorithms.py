@@ -1,6 +1,7 @@
-"""The table: an algorithm is a bonus, a switch and a start over one engine. A new one is a row.
+"""The table of algorithms. An algorithm is a bonus, a switch and a start over one engine.
 
-Any row can run with another part (``--bonus``, ``--switch``, ``--start``): that is an ablation.
+A new algorithm is a new row. Any row can run with another part (``--bonus``, ``--switch``,
+``--start``), for instance as an ablation.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from lpo.switch import Every, Growth, Sensitivity, SwitchPart
 
 
 class Algorithm(NamedTuple):
+    """A row of the table."""
+
     summary: str
     bonus: BonusPart
     switch: SwitchPart
@@ -46,7 +49,7 @@ ALGORITHMS: dict[str, Algorithm] = {
 
 
 def get(name: str) -> Algorithm:
-    """Returns a row of the table. Raises LPOError where there is none of that name."""
+    """Returns a row of the table. Raises LPOError for an unknown name."""
     if name not in ALGORITHMS:
         hint = nearest(str(name), ALGORITHMS)
         raise LPOError(f"No algorithm is called {name!r}; {hint}")

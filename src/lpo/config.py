@@ -1,8 +1,8 @@
 """The configuration of a run, made of the options of its parts.
 
 ``configure("lpo", env="lpo/SparseHopper-v0", beta=2.0)`` starts from a row of the table and a
-preset, and sets options by their short names, which are those of the command line. In JSON a
-configuration is nested as it is in memory; the flat files of version 0.1 are read too.
+preset, and sets options by their short names. These are the names of the flags of the command line.
+The JSON of a configuration is nested like the object. The flat files of version 0.1 are read too.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ FORMAT = 2
 
 @options
 class EvaluationOptions:
-    """Evaluations on environments of their own."""
+    """Evaluations during training, on separate environments."""
 
     every: Annotated[Count, Short("eval_every")] = 10_000
     """Environment steps between evaluations (0: none)."""
     episodes: Annotated[PositiveInt, Short("eval_episodes")] = 5
     """Episodes of an evaluation, stepped as one batch."""
     deterministic: Annotated[bool, Short("eval_deterministic")] = True
-    """Evaluate the mode of the policy instead of a sample."""
+    """Take the mode of the policy in evaluations instead of sampling actions."""
     max_steps: Annotated[PositiveInt, Short("eval_max_steps")] = 10_000
-    """Longest episode of an evaluation, for environments without a time limit."""
+    """Largest number of steps of an episode in evaluations, if there is no shorter time limit."""
 
 
 @options
@@ -64,7 +64,7 @@ class CheckpointOptions:
     every: Annotated[PositiveInt, Short("checkpoint_every")] = 20_000
     """Environment steps between checkpoints (the end always gets one)."""
     keep: Annotated[PositiveInt, Short("keep_checkpoints")] = 3
-    """How many of the latest checkpoints stay; the best by evaluation stays too."""
+    """Number of latest checkpoints to keep; the best by evaluation is kept too."""
 
 
 Seed = Annotated[int, at.Ge(0), at.Le(2**32 - 1)]
@@ -94,7 +94,7 @@ class Config:
         rollout = self.switch.rollout
         if self.task.num_envs > rollout:
             raise LPOError(
-                f"A rollout of {rollout} steps cannot feed {self.task.num_envs} environments; "
+                f"A rollout of {rollout} steps is too short for {self.task.num_envs} environments; "
                 f"lower {named('num_envs')} or raise {named('rollout')}."
             )
         if self.ppo.batch_size > rollout:
@@ -288,7 +288,7 @@ ENV_VALUES: dict[str, dict[str, Any]] = {
     "lpo/SparseHalfCheetah-v0": {"batch_size": 16},
 }
 
-# Named starting points: `paper` is the default; the others change what their line says.
+# Named values to start from: `paper` is the default, the others change what their line says.
 PRESETS = {
     "paper": Preset("the paper's table, batch size by environment", {}),
     "sb3": Preset(
@@ -311,7 +311,10 @@ def configure(
 
 
 def as_row(c: Config, algo: str) -> Config:
-    """Returns another row with those options of ``c`` that it has and that were set."""
+    """Returns the configuration of another row, with the options of ``c`` that were set.
+
+    Options that the row does not have are left out.
+    """
     new = configure(algo, env=c.task.env)
     usual, names = flat(configure(c.algo, env=c.task.env)), {leaf.short for leaf in leaves(new)}
     kept = {k: v for k, v in flat(c).items() if k in names - {"algo"} and v != usual.get(k)}
@@ -344,7 +347,7 @@ def from_json(text: str | bytes, source: str) -> Config:
 
 
 def from_dict(values: Any, source: str) -> Config:
-    """Returns the configuration of what JSON holds, with every name, type and range checked."""
+    """Returns the configuration in a JSON object. Raises LPOError for wrong names and values."""
     if not isinstance(values, dict):
         raise LPOError(f"{source} is not a configuration; pass the config.json of a run.")
     version = values.get("format", 1)

@@ -1,4 +1,4 @@
-"""The one exception that a user is meant to read, and how it names an option."""
+"""The exception for mistakes that a user can correct, and helpers for its messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SPEAKS_FLAGS: ContextVar[bool] = ContextVar("speaks_flags", default=False)
 
 
 class LPOError(Exception):
-    """Something that the user can mend. The message says what is wrong and what to do."""
+    """An error that the user can correct. The message says what is wrong and what to do."""
 
 
 def named(option: str) -> str:
@@ -20,7 +20,7 @@ def named(option: str) -> str:
 
 
 def nearest(name: str, known: Iterable[str], otherwise: str | None = None) -> str:
-    """Returns a hint for a name that does not exist: the nearest one, or what there is."""
+    """Returns a hint for an unknown name: a similar known name, else ``otherwise`` or all names."""
     known = list(known)
     near = difflib.get_close_matches(name, known, n=1)
     if near:

@@ -36,14 +36,16 @@ class Table(NamedTuple):
 
 
 def deep_sea(size: int = 10, slip: float = 0.0, layout: int = 0) -> Table:
-    """DeepSea (Osband et al. 2019): size² cells; every step goes one row down, left or right.
+    """Returns DeepSea (Osband et al. 2019): size² cells; every step goes down, left or right.
 
-    ``layout`` seeds which of the two actions is "right" in a cell. Every action but a right earns
-    .01/size. (The usual task charges .01/size for a right; here all rewards are shifted into
-    [0, 1].) With probability ``slip`` a right moves left. State = row·size + column; last: the end.
+    ``layout`` is the seed that decides which of the two actions goes right in each cell. The other
+    action goes left and earns .01/size. (The usual task charges .01/size for going right; here all
+    rewards are shifted into [0, 1].) With probability ``slip`` the agent goes left although it
+    chose right. State = row·size + column; the last state is the end.
 
-    Going right in the far corner earns 1. Only rights that never slip lead there, and they earn
-    nothing on the way. So the return is 1 with the corner and at most .01 without it.
+    Choosing right in the far corner earns 1. An agent comes there only if it always chooses right
+    and never slips, and it earns nothing on the way. So the return is 1 with this reward and at
+    most .01 without it.
     """
     size, layout = _whole("size", size, 2), _whole("layout", layout, 0)
     if not 0 <= slip < 1:
@@ -66,13 +68,15 @@ def deep_sea(size: int = 10, slip: float = 0.0, layout: int = 0) -> Table:
 
 
 def combination_lock(length: int = 5, num_actions: int = 10, layout: int = 0) -> Table:
-    """The bidirectional lock of PC-PG (Agarwal et al. 2020) with antagonistic rewards.
+    """Returns the bidirectional lock of PC-PG (Agarwal et al. 2020) with antagonistic rewards.
 
     The first action chooses one of two locks. A lock has ``length`` levels of two good states and a
-    dead one. In a good state one action goes on to either good state of the next level; the others
-    lead to the dead states, which are never left. Going on pays −1/length, opening the first lock 5
-    and the second 2. All rewards are then shifted by 1/length and divided by 5, which keeps the
-    order of the policies. State = 1 + 3·(side·length + level) + kind; 0: the first; last: the end.
+    dead one. In a good state one action leads on, to either good state of the next level. All other
+    actions lead to the dead state, and from there to dead states only. The right action pays
+    −1/length; on the last level it also opens the lock, which pays 5 for the first lock and 2 for
+    the second. All rewards are then shifted by 1/length and divided by 5, which keeps the order of
+    the policies. State 0 is the first, the last state is the end, and the others are
+    1 + 3·(side·length + level) + kind.
 
     An episode that opens the first lock returns 1 + .2/length, any other at most .4 + .2/length.
     """

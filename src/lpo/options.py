@@ -9,7 +9,7 @@ A part (a bonus, a switch, a start, …) declares its options as one such class:
         \"\"\"Adam's step size for the predictor.\"\"\"
 
 The command line, the JSON files, the help texts and the tables of a report are all derived from
-these fields. pydantic checks the types; this module puts what it finds into one sentence.
+these fields. pydantic checks types and ranges; this module turns its errors into one sentence.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ Axis = Annotated[T, AXIS]
 
 @dataclasses.dataclass(frozen=True)
 class Short:
-    """The name of an option on the command line and in flat tables, where it is not the field's.
+    """The name of an option on the command line and in flat tables, if it is not the field's name.
 
     Two parts of a run may share a short name; one value then reaches both.
     """
@@ -181,7 +181,7 @@ def choices(hint: Any) -> list[Any]:
 
 
 def refusal(cls: type, values: Mapping[str, Any], error: pydantic.ValidationError) -> str:
-    """Returns what is wrong with ``values``, in one sentence with its remedy."""
+    """Returns one sentence that says what is wrong with ``values`` and what to do."""
     first = error.errors()[0]
     name = str(first["loc"][0]) if first["loc"] else ""
     known = fields_of(cls)
@@ -201,7 +201,7 @@ def wrong_value(option: Option, value: Any) -> str:
 
 
 def in_words(hint: Any) -> str:
-    """Returns what an option must be, in the words of a message."""
+    """Returns what an option must be, in words for a message."""
     members = [member for member in choices(hint) if member is not type(None)]
     if len(members) < len(choices(hint)) or len(members) > 1:
         words = [in_words(member) for member in members]
@@ -275,7 +275,7 @@ class Kinds(Generic[T]):
         return self.load(entry)
 
     def load(self, entry: Any) -> type[T]:
-        """Imports a part of another package. Raises LPOError where it is not what it must be."""
+        """Imports a part of another package. Raises LPOError where it is not an options class."""
         try:
             cls = entry.load()
         except Exception as error:

@@ -1,7 +1,9 @@
-"""A policy that loads alone and acts: no trainer, no environment.
+"""A policy that can be loaded and can act without a trainer and without an environment.
 
-policy = Policy.load("runs/hopper")
-action, _ = policy.predict(obs, deterministic=True)
+    policy = Policy.load("runs/hopper")
+    action, _ = policy.predict(obs, deterministic=True)
+
+``load`` takes a run directory, or a file of ``Agent.save`` or ``Policy.save``.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ class Policy:
         c = config.from_dict(record.get("config"), source)
         task = record.get("env")
         if not isinstance(task, dict) or not isinstance(record.get("env_steps"), int):
-            raise LPOError(f"{source} does not say what it was trained on; pass a whole run.")
+            raise LPOError(f"{source} does not say what it was trained on; pass a complete run.")
         codec = codec_of(record, c, source)
         return cls(actor_of(saved.arrays, c, codec), codec, c, task, record["env_steps"])
 
@@ -132,9 +134,9 @@ class Saved(NamedTuple):
 
 
 def codec_of(record: dict[str, Any], c: Config, source: str) -> SpaceCodec:
-    """Returns what translates observations and actions.
+    """Returns the translation between the user's observations and actions and the flat ones.
 
-    Checkpoints of 0.1 do not hold the spaces: there the environment is made once to ask it.
+    Checkpoints of 0.1 do not hold the spaces. For them the environment is made once to read them.
     """
     saved = record.get("spaces")
     if isinstance(saved, dict):

@@ -1,4 +1,4 @@
-"""What a part is told when it is made: sizes and numbers that others have decided."""
+"""What a part needs to know when it is made: sizes and numbers that it does not choose itself."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from lpo.math.features import Inputs, Reader, reader
 
 
 class Problem(NamedTuple):
-    """What the environment and the other parts of a run fix."""
+    """Sizes and numbers that the environment and the other parts of a run decide."""
 
     obs_size: int
     dist: Distribution
     num_envs: int
-    horizon: int | None  # the task's time limit
+    horizon: int | None  # the task's time limit, None where it has none
     steps: int  # the budget of the run, in environment steps
     rollout: int  # N
     gamma: float  # discount of the reward stream
@@ -22,5 +22,5 @@ class Problem(NamedTuple):
     obs_clip: float  # of normalised observations
 
     def reader(self, inputs: Inputs) -> Reader:
-        """Returns what reads ``inputs`` ("sa", "next" or "s") of a rollout."""
+        """Returns the size of ``inputs`` ("sa", "next" or "s") and the function that reads them."""
         return reader(inputs, self.obs_size, self.dist.num_outputs, self.dist.features)

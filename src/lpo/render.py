@@ -1,4 +1,4 @@
-"""A clip of a policy playing, without a screen."""
+"""Videos of a policy, drawn without a screen."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ def play(
     seconds: float = math.inf,
     rate: float = math.inf,
 ) -> tuple[list[np.ndarray], float]:
-    """Returns frames of one episode, no longer than ``seconds``, and about ``rate`` per second."""
+    """Returns the frames of one episode and their number per second.
+
+    The clip lasts at most ``seconds`` and has about ``rate`` frames per second or fewer.
+    """
     task, rng = policy.config.task, np.random.default_rng(seed)
     if task.env == CUSTOM:
         raise LPOError(
@@ -72,7 +75,7 @@ def play(
 
 
 def prepare_gl(env_id: str) -> None:
-    """Choose EGL where MuJoCo draws and the user chose nothing; it looks when it is imported."""
+    """Selects EGL for MuJoCo, unless the user chose otherwise. Only works before its import."""
     spec = find_spec(env_id)
     if spec.id in LOCOMOTION or "mujoco" in str(spec.entry_point):
         os.environ.setdefault("MUJOCO_GL", "egl")
@@ -87,7 +90,7 @@ def frame(env: gymnasium.Env) -> np.ndarray:
 
 @contextmanager
 def gl_errors() -> Iterator[None]:
-    """GL libraries fail in ways of their own; the user needs to know what to install."""
+    """Turns any error of the OpenGL libraries into an LPOError that says what to install."""
     try:
         yield
     except Exception as error:

@@ -1,8 +1,7 @@
-"""The shapes that travel between the rooms (leaf: imports nothing of ours).
+"""Types that the packages share. This module imports nothing else of lpo.
 
-``Step`` is what a batch of environments returns, ``BatchEnv`` what the engine asks of one, and
-``Rollout`` the seam between simulation and learning: everything after it is the same code whether
-the environments ran on the host or on a device.
+A batch of environments is a ``BatchEnv`` and returns a ``Step``. ``Rollout`` is the interface
+between simulation and learning: the code after it is the same, wherever the environments ran.
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Bool, Float, Shaped
 
-# np.ndarray on the host, jax.Array where it is learned from. Without a bound, because importing
-# JAX here would make ``import lpo`` slow; jaxtyping then checks any array by shape and kind.
+# np.ndarray on the host, jax.Array in the learner. The variable has no bound, because importing
+# JAX here would make ``import lpo`` slow. jaxtyping still checks the shape and kind of any array.
 ArrayT = TypeVar("ArrayT")
 
 
-FlatActions: TypeAlias = spaces.Box | spaces.Discrete | spaces.MultiDiscrete  # they start at 0
+FlatActions: TypeAlias = spaces.Box | spaces.Discrete | spaces.MultiDiscrete  # from 0 on
 
 
 class Step(NamedTuple):
@@ -30,8 +29,8 @@ class Step(NamedTuple):
     truncated: Bool[np.ndarray, " N"]  # a time limit cut the episode
     next_obs: Float[np.ndarray, "N O"]  # the last observation of an ended episode, else ``obs``
     valid: Bool[np.ndarray, " N"]  # False: the environment only reset itself; no transition
-    # Whether the episodes that ended here succeeded, by ``info["is_success"]``; meaningful where
-    # terminated | truncated. None: no environment of the batch said so on this step.
+    # Whether the episodes that ended here succeeded, by ``info["is_success"]``; it has a meaning
+    # where terminated | truncated. None: no environment of the batch reported it on this step.
     success: Bool[np.ndarray, " N"] | None = None
 
 
@@ -70,7 +69,7 @@ class BatchEnv(Protocol):
 
     @property
     def codec(self) -> SpaceCodec:
-        """What translates to the spaces of the user's environment and back."""
+        """The translation between the spaces of the user's environment and the flat ones."""
         ...
 
     @property
@@ -87,11 +86,11 @@ class BatchEnv(Protocol):
         ...
 
     def get_state(self) -> dict[str, np.ndarray]:
-        """Returns everything that decides the future: simulators, episode clocks, streams."""
+        """Returns the full state: simulators, steps of the episodes, random streams."""
         ...
 
     def set_state(self, state: dict[str, np.ndarray]) -> Float[np.ndarray, "N O"]:
-        """Returns to a state of ``get_state``; the result is the current observation."""
+        """Restores a state from ``get_state``. Returns the current observations."""
         ...
 
     def close(self) -> None: ...

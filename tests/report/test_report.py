@@ -85,7 +85,7 @@ def test_a_report_is_one_page_with_its_figures_and_numbers(sweep, capsys):
     html = (out / "index.html").read_text()
     assert "<h1>A &lt;test&gt;</h1>" in html
     assert "x_velocity &gt; 0.7402" in html  # the threshold
-    assert "42,000 environment steps in 0.02 hours" in html  # 6 runs of 10 s
+    assert "42,000 environment steps in 0.02 core hours" in html  # 6 runs of 10 s
     assert "<code>lpo report" in html
     sources = re.findall(r'(?:src|href)="([^"]*)"', html)
     assert len(sources) > 5 and all(source.startswith("data:") for source in sources)

@@ -215,7 +215,7 @@ def test_what_cannot_be_packed_is_refused_and_nothing_is_lost(file, tmp_path):
     whole = file.read_bytes()
     with pytest.raises(LPOError, match="Two runs are called a; pack each sweep"):
         store.write(file, [record(tmp_path), record(tmp_path)], ABOUT)
-    with pytest.raises(LPOError, match="let them go on"):
+    with pytest.raises(LPOError, match="let the runs go on"):
         store.write(file, [], ABOUT)
     assert file.read_bytes() == whole
     with pytest.raises(LPOError, match=r"ends in \.parquet"):
@@ -242,7 +242,7 @@ def write_sweep(root):
 def test_a_sweep_is_packed_with_where_it_comes_from(tmp_path):
     out = tmp_path / "new" / "swept.parquet"
     number, note = store.pack([write_sweep(tmp_path / "swept")], out, {})
-    assert number == 1 and note == "1 runs have logged nothing yet and are left out."
+    assert number == 1 and note == "Runs left out because they have no return yet: 1."
     (run,), about = store.read(out)
     assert (run.label, run.name) == ("x", "x-s0")
     assert about.name == "swept" and {"python", "lpo", "jax", "mujoco"} <= about.versions.keys()

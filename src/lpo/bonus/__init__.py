@@ -1,4 +1,4 @@
-"""What is novel? One file for each answer."""
+"""Bonuses: what is novel? One file for each kind."""
 
 from lpo.bonus.base import Bonus, BonusOptions, BonusPart, NoBonus, Streams, none
 from lpo.bonus.elliptic import Elliptic, elliptic

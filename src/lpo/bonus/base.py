@@ -1,4 +1,4 @@
-"""What a bonus is: its options, a pair of pure functions over a state, and the null object."""
+"""The contract of a bonus: its options, its pure functions, and the bonus that adds nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Update(Protocol):
 
 
 class Bonus(NamedTuple):
-    """``score`` values the transitions of a rollout, ``update`` learns from them afterwards."""
+    """``score`` gives each transition of a rollout its bonus; ``update`` then learns from them."""
 
     num_streams: int  # J: how many value streams it adds (0 or 1)
     init: Init  # key → state
@@ -40,11 +40,11 @@ class Streams(NamedTuple):
 
     gammas: Array  # [S]
     weights: Array  # [S] α, β
-    episodic: Array  # [S]
+    episodic: Array  # [S] whether the returns of a stream end with the episode
 
 
 class BonusPart(Part):
-    """What is novel? Options of a bonus and the factory that makes it."""
+    """The options of a bonus. ``make`` returns the bonus itself."""
 
     kinds: ClassVar[Kinds[BonusPart]] = Kinds("bonus", "lpo.bonuses")
 
@@ -58,7 +58,7 @@ class BonusPart(Part):
 
 @options
 class BonusOptions(BonusPart):
-    """Options that every bonus has: they say how its stream enters Â = α Â_ext + β Â_int."""
+    """Options of every bonus: how it enters Â = α Â_ext + β Â_int (line 8 of Algorithm 7)."""
 
     gamma_int: Axis[Unit] = 0.999
     """Discount of the bonus stream."""
@@ -67,7 +67,7 @@ class BonusOptions(BonusPart):
     beta: Axis[NonNegative] = 1.0
     """Weight of the bonus advantage."""
     episodic: Annotated[bool, Short("intrinsic_episodic")] = False
-    """Let bonus returns end with the episode (by default they cross resets)."""
+    """End bonus returns with the episode (by default they continue after a reset)."""
 
     def streams(self, gamma: Any) -> Streams:
         return Streams(
@@ -84,7 +84,7 @@ class NoState(NamedTuple):
 @BonusPart.kinds.add
 @options
 class NoBonus(BonusPart):
-    """Nothing is novel: no stream, no state, no cost."""
+    """No bonus: no second value stream, no state, no cost."""
 
     kind: ClassVar[str] = "none"
 

@@ -1,10 +1,11 @@
-"""The width of a linear class as a bonus: √(φᵀΣ⁻¹φ) made exact (eq. E3; PC-PG's kernel bonus).
+"""The width of a linear class as a bonus (eq. E3): the exact form of PC-PG's √(φᵀΣ⁻¹φ).
 
-For f = θᵀφ with differences ‖Δθ‖ ≤ ρ that stay within ε on the data, ΔᵀΣΔ ≤ ε,
+Let f = θᵀφ, and let two functions differ by ‖Δθ‖ ≤ ρ and by at most ε on the data: ΔᵀΣΔ ≤ ε. Then
 
-    ω(z) = sup |Δᵀφ(z)| = min over s in [0,1] of √(φᵀ(s Σ/ε + (1−s) I/ρ²)⁻¹φ),
+    ω(z) = sup |Δᵀφ(z)| = min over s in [0,1] of √(φᵀ(s Σ/ε + (1−s) I/ρ²)⁻¹φ).
 
-a one-dimensional convex dual. For much data it is √ε·‖φ‖_{Σ⁻¹}, for none it is ρ‖φ‖.
+The right side is the convex dual, in one dimension. With much data ω is √ε·‖φ‖_{Σ⁻¹}; without
+data it is ρ‖φ‖.
 """
 
 from __future__ import annotations
@@ -36,15 +37,15 @@ class Elliptic(WidthOptions):
 
     kind: ClassVar[str] = "elliptic"
     epsilon: Annotated[Axis[Positive], Short("bonus_epsilon")] = 1.0
-    """ε of the width: how far functions may differ on all the data together."""
+    """ε of the width: how much two functions may differ on the data (sum of squares)."""
     features: FeatureOptions = Fourier()
-    """Features of what the bonus reads."""
+    """Features of the inputs of the bonus."""
 
     def __post_init__(self) -> None:
         if not self.features.frozen:
             raise LPOError(
-                f"The elliptic bonus needs features that stay as they are, and {named('features')} "
-                f"is {self.features.kind}; choose fourier, network or product."
+                f"The elliptic bonus needs features that training does not change, but "
+                f"{named('features')} is {self.features.kind}; choose fourier, network or product."
             )
 
     def make(self, problem: Problem) -> Bonus:
@@ -65,21 +66,21 @@ class EllipticState(NamedTuple):
     features: Any
     gram: Array  # [D, D] Σ = Σ φφᵀ over all the data so far
     eigenvalues: Array  # [D] of Σ
-    basis: Array  # [D, D] its eigenvectors, one a column
+    basis: Array  # [D, D] its eigenvectors, one per column
     discounted: Array  # [N] running discounted sum of the bonus
     returns: Moments
 
 
 def width(eigenvalues: Array, basis: Array, phi: Array, epsilon: float, rho: float) -> Array:
-    """ω at every row of ``phi`` [..., D]: bisection on the slope in t, s = 1/(1 + e^−t).
+    """Returns ω at every row of ``phi`` [..., D], by bisection on the slope in t, s = 1/(1 + e^−t).
 
-    At the minimum the slope is zero, so an error of 40·2⁻²⁰ in t is one of its square in ω².
+    The slope is zero at the minimum. So the error of 40·2⁻²⁰ in t enters ω² only as its square.
     """
     weight = (phi @ basis) ** 2
     fit, ball = lift(jnp.maximum(eigenvalues, 0.0) / epsilon, phi), 1 / rho**2
 
     def mixed(t):
-        """s Σ/ε + (1−s) I/ρ² in Σ's basis; 1 − s as σ(−t) stays above zero where Σ is zero."""
+        """Returns s Σ/ε + (1−s) I/ρ² in Σ's basis; 1 − s = σ(−t) stays positive where Σ is 0."""
         t = t[..., None]
         return jax.nn.sigmoid(t) * fit + jax.nn.sigmoid(-t) * ball
 
@@ -106,7 +107,10 @@ def elliptic(
     gamma_ext: float,
     rho: float = 1.0,
 ) -> Bonus:
-    """Returns ``shape`` of the width over ``read(rollout)``; ``gamma`` discounts bonus returns."""
+    """Returns the bonus: ``shape`` of the width at ``read(rollout)``.
+
+    ``gamma`` discounts bonus returns, ``gamma_ext`` is the γ in ``shape``.
+    """
 
     def init(key: Array) -> EllipticState:
         size = features.size
@@ -131,7 +135,7 @@ def elliptic(
         return out.bonus[None], state, metrics
 
     def update(state: EllipticState, rollout: Rollout, key: Array):
-        """Σ takes in D_k; its eigenvectors serve all widths until the next switch."""
+        """Line 10 of Algorithm 7: adds D_k to Σ, whose eigenvectors serve until the next switch."""
         phi = features.apply(state.features, read(rollout)).reshape(-1, features.size)
         phi = phi * rollout.valid.reshape(-1, 1)
         gram = state.gram + phi.T @ phi

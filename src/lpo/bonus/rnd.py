@@ -1,7 +1,7 @@
 """Random network distillation as a width: b = ‖f(x) − f′(x)‖² (section 5; Burda et al. 2018).
 
-f′ is random and fixed, f is trained towards it on what the agent has seen, so the residual is large
-where the agent has not been: a sampled stand-in for the width of the function class.
+f′ is random and fixed, and f is trained to predict it on the data of the agent. So the error is
+large where the agent has rarely been. It takes the place of the width of the function class.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lpo.types import Rollout
 @BonusPart.kinds.add
 @options
 class RND(BonusOptions):
-    """b = ‖f(x) − f′(x)‖²: random network distillation."""
+    """Random network distillation: b = ‖f(x) − f′(x)‖²."""
 
     kind: ClassVar[str] = "rnd"
     inputs: Annotated[Inputs, Short("bonus_inputs")] = "sa"
@@ -36,9 +36,9 @@ class RND(BonusOptions):
     learning_rate: Annotated[Axis[Positive], Short("predictor_learning_rate")] = 1e-4
     """Adam's step size for the predictor f."""
     passes: Annotated[Count, Short("predictor_passes")] = 1
-    """Passes of the predictor over each rollout."""
+    """Passes over each rollout when the predictor is trained."""
     batch_size: Annotated[PositiveInt, Short("predictor_batch_size")] = 64
-    """Minibatch of the predictor."""
+    """Minibatch size of the predictor."""
     hidden: Annotated[Layers, Short("predictor_hidden")] = (64, 64)
     """Hidden layers of f and f′ (relu)."""
     features: Annotated[PositiveInt, Short("predictor_features")] = 64
@@ -62,7 +62,7 @@ class RNDState(NamedTuple):
     predictor: Net  # f
     opt: Any
     inputs: Moments  # of x, clipped to ±5
-    discounted: Array  # [N] Σ γ^i b_{t−i}, filtered over time in each environment
+    discounted: Array  # [N] Σ γ^i b_{t−i}, summed over time in each environment
     returns: Moments  # of that sum: the bonus is divided by its standard deviation
 
 
@@ -78,7 +78,7 @@ def rnd(
     num_features: int,
     clip: float = 5.0,
 ) -> Bonus:
-    """Returns the bonus over what ``reader`` reads; ``gamma`` discounts bonus returns."""
+    """Returns the bonus on the inputs that ``reader`` reads; ``gamma`` discounts bonus returns."""
     size, read = reader
     optim = optax.flatten(optax.adam(learning_rate, eps=1e-5))
     gain = float(np.sqrt(2))
@@ -109,7 +109,7 @@ def rnd(
         return out.bonus[None], state, out.metrics
 
     def update(state: RNDState, rollout: Rollout, key: Array):
-        """Line 10 of Algorithm 7: fit f to f′ on D_k."""
+        """Line 10 of Algorithm 7: fits f to f′ on D_k."""
         x = normalize(state.inputs, read(rollout).reshape(-1, size), clip)
 
         def step(carry, minibatch):

@@ -1,7 +1,8 @@
-"""What every bonus shares: RND's scale over time, and the shapes over a width (eq. E5).
+"""RND's scaling of a bonus, which all bonuses use, and the bonuses of a width (eq. E5).
 
-A bonus is divided by the running standard deviation of its discounted sums, filtered over time in
-each environment, and no mean is subtracted (Burda et al. 2018); the paper is silent on it.
+A bonus is divided by the running standard deviation of its discounted sums. The sums run over time
+in each environment, and no mean is subtracted (Burda et al. 2018). The LPO paper does not say how
+it scales the bonus.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ Shape = Literal["raw", "indicator", "lpo"]
 
 @options
 class WidthOptions(BonusOptions):
-    """Options of a bonus that is made of a width ω."""
+    """Options of a bonus that is computed from a width ω."""
 
     inputs: Annotated[Inputs, Short("bonus_inputs")] = "sa"
     """What the bonus reads: (s,a), s′ or s."""
     shape: Annotated[Shape, Short("bonus_shape")] = "raw"
-    """Bonus made of the width ω: ω itself, ENIAC's 1{ω ≥ β}/(1−γ), or LPO's eq. (E5)."""
+    """Bonus from the width ω: raw is ω itself, indicator ENIAC's 1{ω ≥ β}/(1−γ), lpo eq. (E5)."""
     threshold: Annotated[Axis[Positive], Short("bonus_threshold")] = 0.1
-    """β of the width: (s,a) is known when ω < β."""
+    """β of eq. (E3), not the weight beta: (s,a) is known when its width is below it."""
 
     def check(self, run: Any) -> None:
         if self.shape != "raw" and run.ppo.gamma_ext == 1:
@@ -48,7 +49,7 @@ class Scaled(NamedTuple):
 
 
 def discounted_sums(start: Array, b: Array, valid: Array, gamma: float) -> tuple[Array, Array]:
-    """c_t = γ c_{t−1} + b_t along time [T, N]: the last row of it, and all of it."""
+    """Returns the last row and all rows of c_t = γ c_{t−1} + b_t, along time [T, N]."""
 
     def forward(c, x):
         b_t, valid_t = x
@@ -59,7 +60,10 @@ def discounted_sums(start: Array, b: Array, valid: Array, gamma: float) -> tuple
 
 
 def scaled(discounted: Array, returns: Moments, b: Array, valid: Array, gamma: float) -> Scaled:
-    """``b`` [T, N], zero where not valid, over the spread of its discounted sums so far."""
+    """Divides ``b`` [T, N] by the standard deviation of its discounted sums so far.
+
+    ``b`` must be zero where it is not valid.
+    """
     last, sums = discounted_sums(discounted, b, valid, gamma)
     returns = update_moments(returns, sums.reshape(-1, 1), valid.reshape(-1))
     scale = jnp.sqrt(returns.var[0] + 1e-8)
@@ -74,11 +78,11 @@ def scaled(discounted: Array, returns: Moments, b: Array, valid: Array, gamma: f
 
 
 def shaped(shape: Shape, width: Array, threshold: float, gamma: float) -> Array:
-    """The bonus over a width ω; z is known when ω(z) < β = ``threshold`` (eq. E3, on pairs).
+    """Returns the bonus of a width ω; z is known when ω(z) < β = ``threshold`` (eq. E3, on pairs).
 
-    raw: ω. indicator, of PC-PG and ENIAC: 1{ω ≥ β}/(1−γ). lpo, eq. (E5) as Algorithm 1 writes it,
-    on the pair: 3/(1−γ)·1{ω ≥ β} + (2/β)·ω·1{ω < β}; "a state is known when all its actions are"
-    cannot be asked of continuous actions.
+    raw: ω. indicator (PC-PG, ENIAC): 1{ω ≥ β}/(1−γ). lpo (eq. E5, on the pair as in Algorithm 1):
+    3/(1−γ)·1{ω ≥ β} + (2/β)·ω·1{ω < β}. Eq. E5 itself calls a state known when all its actions are,
+    which cannot be checked for continuous actions.
     """
     unknown = width >= threshold
     if shape == "indicator":
@@ -89,7 +93,7 @@ def shaped(shape: Shape, width: Array, threshold: float, gamma: float) -> Array:
 
 
 def width_metrics(width: Array, threshold: float, valid: Array) -> dict[str, Array]:
-    """Mean width, and the share of the unknown."""
+    """Returns the mean width and the share of unknown samples."""
     count = jnp.maximum(valid.sum(), 1)
     return {
         "bonus/width": (width * valid).sum() / count,

@@ -1,19 +1,20 @@
 """ENIAC's trained width network, with an objective that has a minimum (Feng et al. 2021).
 
-ENIAC asks for sup{|f(z) − f′(z)|} over pairs of functions that agree on the data, and trains a
-network to be as large as it can on query points while staying small on the data: minimise
-−E_query w² + λ E_data w². That is unbounded below wherever the network can tell a query from the
-data: the weights grow without end, and the scale of the bonus is that of the number of gradient
-steps (experiments/figure2/unstable.py). It may be the instability that the paper reports (section
-5) and for which it put RND in its place.
+ENIAC's width is sup{|f(z) − f′(z)|} over pairs of functions that agree on the data. It trains a
+network to be large on query points and small on the data: minimise −E_query w² + λ E_data w². This
+objective has no lower bound where the network can tell a query from the data. The weights then grow
+without end, and the scale of the bonus depends on the number of gradient steps
+(experiments/figure2/unstable.py). This may be the instability that the paper reports (section 5)
+and that made it use RND instead.
 
-Here the width has a target instead of a direction: with q the queries and p the data,
+Here the width has targets. With queries from q and data from p,
 
-    L(h) = [E_q (h − 1)² + κ E_p h²] / (1 + κ),     argmin h*(z) = q(z) / (q(z) + κ p(z)),
+    L(h) = [E_q (h − 1)² + κ E_p h²] / (1 + κ),     argmin h*(z) = q(z) / (q(z) + κ p(z)).
 
-least squares towards 1 on queries and 0 on data, bounded between 0 and 1 with bounded gradients.
-With κ = n/n₀ for n samples seen, h* = 1/(1 + n(z)/(n₀ q(z))), n(z) = n p(z) visits: the sensitivity
-of a table, 1/(1 + n(z)), softened by n₀ and generalised by the network.
+This is least squares towards 1 on queries and 0 on data. Its minimum lies between 0 and 1, and its
+gradients are bounded. With κ = n/n₀ for n samples seen, h* = 1/(1 + n(z)/(n₀ q(z))), where
+n(z) = n p(z) counts visits. This is the sensitivity of a table, 1/(1 + n(z)), softened by n₀ and
+generalised by the network.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ class WidthNetwork(WidthOptions):
     learning_rate: Annotated[Axis[Positive], Short("predictor_learning_rate")] = 1e-4
     """Adam's step size for the width network."""
     passes: Annotated[Count, Short("predictor_passes")] = 1
-    """Passes of the width network over each rollout."""
+    """Passes over each rollout when the width network is trained."""
     batch_size: Annotated[PositiveInt, Short("predictor_batch_size")] = 64
-    """Minibatch of the width network."""
+    """Minibatch size of the width network."""
     hidden: Annotated[Layers, Short("predictor_hidden")] = (64, 64)
     """Hidden layers of the width network (relu)."""
 
@@ -79,7 +80,7 @@ class Reservoir(NamedTuple):
 
 
 def refill(reservoir: Reservoir, rows: Array, valid: Array, key: Array) -> Reservoir:
-    """Give every new row a random priority and keep the R largest: exact in one sort."""
+    """Gives every new row a random priority and keeps the R rows with the largest ones."""
     priority = jnp.where(valid, jax.random.uniform(key, valid.shape), -1.0)
     all_rows = jnp.concatenate([reservoir.rows, rows])
     top, index = jax.lax.top_k(
@@ -99,20 +100,23 @@ class WidthState(NamedTuple):
 
 
 def width_loss(net: Net, queries: Array, data: Array, kappa: Array) -> Array:
-    """[E_q (h − 1)² + κ E_p h²] / (1 + κ), at most 1 when h is in [0, 1]."""
+    """Returns [E_q (h − 1)² + κ E_p h²] / (1 + κ), which is at most 1 for h in [0, 1]."""
     h = lambda x: apply_net(net, x, jax.nn.relu)[..., 0]  # noqa: E731
     return (((h(queries) - 1) ** 2).mean() + kappa * (h(data) ** 2).mean()) / (1 + kappa)
 
 
 def queries_from(reservoir: Reservoir, filled: Array, fresh: Array, key: Array) -> Array:
-    """Half the newest data, half coordinates drawn one by one from all of it: what could be."""
+    """Returns query points: half are new data, half mix the coordinates of different past samples.
+
+    The second half are points that the agent could visit and perhaps has not.
+    """
     half, columns = len(fresh) // 2, jnp.arange(fresh.shape[1])
     at = jax.random.randint(key, (len(fresh) - half, fresh.shape[1]), 0, filled)
     return jnp.concatenate([fresh[:half], reservoir.rows[at, columns]])
 
 
 def unknown_everywhere(key: Array, sizes: tuple[int, ...]) -> Net:
-    """h ≈ 1: before any data nothing is known."""
+    """Returns a network with h ≈ 1: before any data nothing is known."""
     net = orthogonal_net(key, sizes, float(np.sqrt(2)), 0.01)
     return (*net[:-1], net[-1]._replace(b=jnp.ones(1)))
 
@@ -133,7 +137,10 @@ def width_network(
     hidden: tuple[int, ...],
     capacity: int = 4096,
 ) -> Bonus:
-    """``shape`` of the width h; ``prior`` is n₀ in samples, ``capacity`` the rows kept as p."""
+    """Returns the bonus: ``shape`` of the width h.
+
+    ``prior`` is n₀ in samples, ``capacity`` the number of samples that stand for p.
+    """
     optim = optax.flatten(optax.adam(learning_rate, eps=1e-5))
 
     def init(key: Array) -> WidthState:

@@ -38,7 +38,7 @@ class ResumeOptions:
 
 @options
 class EvalOptions:
-    """Evaluate the policy of a run on fresh episodes."""
+    """Evaluate the policy of a run on new episodes."""
 
     run: Positional[Path]
     """Run directory, or a file of `Agent.save`."""
@@ -61,7 +61,7 @@ class RenderOptions:
     out: Path | None = None
     """Video file, .mp4 or .gif (default: RUN/policy.mp4)."""
     steps: PositiveInt = 500
-    """Longest clip in environment steps."""
+    """Largest length of the video, in environment steps."""
     seed: Count = 0
     """Seed of the episode."""
     checkpoint: Literal["best", "last"] = "best"
@@ -72,7 +72,7 @@ class RenderOptions:
 
 @options
 class PlotOptions:
-    """Draw learning curves of runs as a PNG; runs that differ in the seed only share a band."""
+    """Draw learning curves of runs as a PNG; runs that differ only in the seed share a line."""
 
     runs: Positional[tuple[Path, ...]]
     """Run directories, directories of sweeps, or packed files."""
@@ -84,25 +84,25 @@ class PlotOptions:
 
 @options
 class SweepOptions:
-    """Run a grid of runs, one process per core, and go on where it was if interrupted."""
+    """Run a grid of runs, one process per core; after an interruption it continues."""
 
     grid: Positional[Path]
     """TOML file: name, algos, envs, seeds, steps, thresholds, overrides, variants."""
     out: Path | None = None
     """Directory of the sweep (default: runs/NAME)."""
     workers: PositiveInt | None = None
-    """Processes, each on a core of its own (default: the usable cores)."""
+    """Number of processes, each on its own core (default: one for each usable core)."""
     ray: str | None = None
     """Address of a Ray cluster to run on instead; --out must be on storage its nodes share."""
     device: Literal["host", "gpu", "cpu"] = "host"
     """host: one process for each run; gpu or cpu: runs as axes of compiled programs."""
     plan: bool = False
-    """Only show the runs and where they stand."""
+    """Only show the runs and how far they are."""
 
 
 @options
 class ReportOptions:
-    """Make a page of runs: curves with intervals, comparisons, clips, options and all numbers."""
+    """Make an HTML page of runs: curves with intervals, comparisons, clips, options, numbers."""
 
     runs: Positional[tuple[Path, ...]]
     """Run directories, directories of sweeps, or packed files."""
@@ -111,26 +111,26 @@ class ReportOptions:
     title: str | None = None
     """Title of the page (default: the name of the first directory or file)."""
     reference: str | None = None
-    """Label that the others are compared with (default: lpo where there is one)."""
+    """Label that the others are compared with (default: lpo, or else the first label)."""
     clips: bool = True
-    """Clips of the best policies (needs EGL or OSMesa)."""
+    """Include clips of the best policies (needs EGL or OSMesa)."""
 
 
 @options
 class PackOptions:
-    """Pack runs into one Parquet file, small enough to keep: what `lpo report` reads of them."""
+    """Pack runs into one small Parquet file that `lpo report` and `lpo plot` read."""
 
     runs: Positional[tuple[Path, ...]]
     """Run directories, directories of sweeps, or packed files."""
     out: Path
-    """The packed file; its name ends in .parquet."""
+    """Name of the packed file; it must end in .parquet."""
     policies: bool = True
-    """Keep the best policy of each cell, from which a report makes its clips."""
+    """Include the best policy of each cell, so that a report can draw clips."""
 
 
 @options
 class ListOptions:
-    """Show algorithms, environments with their thresholds, and presets."""
+    """Show algorithms, parts, environments with their thresholds, and presets."""
 
 
 class TheoryOptions:
@@ -152,7 +152,7 @@ def resume(arguments: Sequence[str]) -> None:
     until = options.steps or found.until
     with found.run as run:
         if run.env_steps >= until:
-            print(f"{options.run} is complete at {run.env_steps} steps; pass --steps to go on.")
+            print(f"{options.run} is complete at {run.env_steps} steps; pass --steps to continue.")
             return
         with watched(run, until, options.quiet) as callback:
             run.advance(until, callback)
@@ -195,7 +195,7 @@ def render(arguments: Sequence[str]) -> None:
 
 
 def home(runs: tuple[Path, ...]) -> Path:
-    """Where results of ``runs`` go by default: into the one directory, or the current one."""
+    """Returns the default directory of results: that of the one run, or the current one."""
     return runs[0] if len(runs) == 1 and runs[0].is_dir() else Path(".")
 
 

@@ -1,4 +1,4 @@
-"""Command line: flags made from option classes, and wrong ones answered in one sentence.
+"""Command line: flags that are made from option classes, and errors of one sentence.
 
 argparse reads the flags; the option classes check the values, as they do for Python and files.
 """
@@ -26,7 +26,7 @@ Positional = Annotated[T, POSITIONAL]
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that raises LPOError instead of leaving the program."""
+    """An argument parser that raises LPOError instead of exiting."""
 
     def __init__(self, command: str, summary: str = "", **more: Any):
         super().__init__(
@@ -49,7 +49,7 @@ def flag(short: str) -> str:
 
 
 def add_option(group: Any, option: Option, short: str, shown: Any) -> None:
-    """Adds the flag of an option; what is not given is left out of the result."""
+    """Adds the flag of an option. A flag that is not given is absent from the result."""
     text = option.help.replace("%", "%%")
     if shown is not dataclasses.MISSING and shown is not None and shown != ():
         words = " ".join(map(str, shown)) if isinstance(shown, tuple) else shown
@@ -68,7 +68,7 @@ def add_option(group: Any, option: Option, short: str, shown: Any) -> None:
 
 
 def metavar(option: Option) -> str:
-    """Returns what stands for the value in the help: its choices or its type."""
+    """Returns the placeholder of the value in the help: its choices or its type."""
     words = []
     for member in choices(option.hint):
         plain = bare(member)
@@ -81,9 +81,9 @@ def metavar(option: Option) -> str:
 
 
 def from_text(hint: Any, text: Any) -> Any:
-    """Returns the value that a text stands for; the text itself where it stands for none.
+    """Returns a text of the command line as a value of type ``hint``, or the text itself.
 
-    The option class then refuses it, in the same words as for Python.
+    The option class then refuses such a text, with the same message as in Python.
     """
     if not isinstance(text, str):
         inner = get_args(bare(hint))[0] if isinstance(text, list) else None
@@ -112,13 +112,13 @@ def whole(text: str) -> int:
 
 
 def unknown_flags(rest: Sequence[str], known: Iterable[str], command: str) -> None:
-    """Raises LPOError for the first argument that no flag takes."""
+    """Raises LPOError for the first argument that the command does not know."""
     if not rest:
         return
     first = rest[0].split("=")[0]
     if not first.startswith("--"):
         raise LPOError(
-            f"{rest[0]!r} follows no flag that takes it; see `lpo {command} --help` for all."
+            f"The argument {rest[0]!r} belongs to no flag; see `lpo {command} --help` for all."
         )
     flags = [flag(short) for short in known]
     hint = nearest(first, flags, f"see `lpo {command} --help` for all.")

@@ -1,4 +1,4 @@
-"""Command line: what a person sees while a run goes on, and when it ends."""
+"""Command line: what is shown during a run and at its end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lpo.runs.run import Callback, Run, stopping_on_signals
 
 @contextmanager
 def watched(run: Run, until: int, quiet: bool) -> Iterator[Callback]:
-    """Gives a callback that shows progress: a bar on a terminal, a line per evaluation elsewhere.
+    """Yields a callback that shows progress: a bar on a terminal, else a line per evaluation.
 
     Raises KeyboardInterrupt after a run that a signal stopped.
     """
@@ -49,7 +49,7 @@ def _bar(run: Run, until: int) -> Iterator[Callback]:
 
 
 def report_result(run: Run) -> None:
-    """Prints how a run ended, and where its curve and its directory are."""
+    """Prints the final score of a run, and where its curve and its directory are."""
     from lpo.report.curves import plot_runs
 
     assert run.directory is not None

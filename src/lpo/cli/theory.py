@@ -1,7 +1,7 @@
 """Command line: `lpo theory` and `lpo theory compare`.
 
-`theory` runs one algorithm on one MDP and prints what it cost and how good it is. `compare` runs a
-grid over seeds and writes a table and figures.
+`theory` runs one algorithm on one MDP and prints samples, switches and gaps. `compare` runs a grid
+over algorithms, MDPs and seeds and writes a table and figures.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class TheoryOptions:
     N: PositiveInt = 10_000
     """Outer iterations: d-samples, or episodes for lsvi-ucb, ucbvi and kong."""
     seed: Count = 0
-    """Seed of everything random."""
+    """Seed of all random numbers."""
     critic: Critic = "sampled"
-    """Sample trajectories, or solve linear systems exactly."""
+    """Estimate values from sampled trajectories, or compute them exactly."""
     constants: Literal["practical", "theory"] = "practical"
-    """Run with practical constants, or print those of the proofs and run nothing."""
+    """Run with practical constants, or only print the constants of the proofs."""
     M: PositiveInt = 1000
     """Trajectories per dataset."""
     K: PositiveInt = 20
@@ -45,7 +45,7 @@ class TheoryOptions:
     eta: Positive = 30.0
     """NPG step size."""
     n0: Positive = 1.0
-    """Copies in the sampled set after which a tabular pair is known (epsilon / beta^2)."""
+    """A tabular pair is known after this many copies in the sampled set (epsilon / beta^2)."""
     factor: Positive = 1.0
     """The C*log factor of S-Sampling."""
     width_bonus: NonNegative = 0.02
@@ -57,21 +57,21 @@ class TheoryOptions:
     target: Positive = 0.1
     """Suboptimality that --constants theory is computed for."""
     gamma: Unit | None = None
-    """Discount (default: the MDP's own)."""
+    """Discount (default: that of the MDP)."""
     estimator: Estimator = "robust"
     """Return estimator of Algorithm 5; last and alg5 are the paper's."""
     reuse: Reuse = "ess"
     """Resample by effective sample size, or after kappa iterations."""
     roll_in: RollIn = "rollout"
-    """Walk to the heads, or draw them from their exact law."""
+    """Reach the first pairs of the trajectories by rollouts, or draw them from their exact law."""
     known: Known = "state"
     """Bonus indicator on the state (eq. E5) or on the pair (Alg. 1)."""
     rounding: bool = False
     """Round samples to the cover of eq. (E2)."""
     patience: NonNegative = 0.0
-    """Switch only after this share of new additions (0: the paper; 0.05 is cheaper)."""
+    """Wait until the additions to the sampled set grow by this share (0, as in the paper: by 1)."""
     seconds: Positive = 600.0
-    """Stop at the first policy change after this many seconds."""
+    """Time limit: stop at the first policy change after this many seconds."""
     json: bool = False
     """Print one JSON object instead of a table."""
 
@@ -85,7 +85,7 @@ class CompareOptions:
     algorithms: tuple[str, ...] = tuple(a for a in ALGORITHMS if a != "lpo-always")
     """Algorithms to run."""
     seeds: PositiveInt = 3
-    """How many seeds: 0 to seeds-1."""
+    """Number of seeds: 0 to seeds-1."""
     N: PositiveInt = 10_000
     """d-samples of the policy-gradient methods."""
     episodes: PositiveInt = 3000
@@ -97,13 +97,13 @@ class CompareOptions:
     estimator: Estimator = "robust"
     """Return estimator of the policy-gradient methods."""
     roll_in: RollIn = "law"
-    """How the policy-gradient methods come to their heads."""
+    """How the policy-gradient methods reach the first pairs of their trajectories."""
     seconds: Positive = 120.0
     """Time limit of one run."""
     processes: PositiveInt = 1
-    """Runs at a time, each on a core of its own."""
+    """Number of runs at a time, each on its own core."""
     out: Path = Path("runs/theory-compare")
-    """Folder. Started again there, the grid does only what is missing."""
+    """Output folder. A grid that is started again in it runs only what is missing."""
 
 
 def theory(o: TheoryOptions) -> int:

@@ -1,4 +1,4 @@
-"""Command line: `lpo train`, whose options are those of the row and the parts that were chosen."""
+"""Command line: `lpo train`, with the options of the chosen row and parts, and `lpo list`."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from lpo.envs.task import DEFAULT_ENV
 from lpo.errors import LPOError
 from lpo.options import PositiveInt, fields_of, options
 
-SUMMARY = """Train an agent. Without arguments: LPO on SparseHopper, about a minute. Listed are the
-options of the row and of the parts that were chosen: add --algo, --bonus, --switch, --start or
---features before --help to see others."""
+SUMMARY = """Train an agent. Without arguments: LPO on SparseHopper, about a minute. This list shows
+the options of the chosen row and parts; add --algo, --bonus, --switch, --start or --features to
+--help to see others."""
 PARTS = ("bonus", "switch", "start", "features")
 
 
 @options
 class RunOptions:
-    """Where a run goes and what it starts from."""
+    """Where a run is written, and the values it starts from."""
 
     preset: str = "paper"
-    """Named values that the flags start from (see `lpo list`)."""
+    """Named set of values to start from (see `lpo list`)."""
     config: Path | None = None
-    """Replay a configuration: the config.json of a run. Flags given beside it win."""
+    """Start from the config.json of a run. Other flags override its values."""
     out: Path | None = None
     """Directory of the new run (default: runs/ALGO-ENV-sSEED-NNN)."""
     quiet: bool = False
@@ -40,14 +40,14 @@ class RunOptions:
 
 
 class Command(NamedTuple):
-    """What `lpo train` was asked for."""
+    """The arguments of `lpo train`."""
 
     config: Config
     run: RunOptions
 
 
 def read_command(arguments: Sequence[str]) -> Command:
-    """Returns the configuration that the flags of `lpo train` stand for."""
+    """Returns the configuration that the flags of `lpo train` describe, and where it is written."""
     chosen, _ = choosing_parser().parse_known_args(list(arguments))
     base = base_config(chosen)
     parser = Parser("train", SUMMARY)
@@ -75,7 +75,7 @@ def read_command(arguments: Sequence[str]) -> Command:
 
 
 def choosing_parser() -> Parser:
-    """Returns a parser of the flags that decide which other flags there are."""
+    """Returns a parser for the flags that decide which other flags exist."""
     parser = Parser("train", add_help=False)
     for name in ("algo", "env", "preset", "config", *PARTS):
         parser.add_argument(flag(name), dest=name)
@@ -170,7 +170,7 @@ def train_on_device(command: Command) -> None:
 
 
 def print_tables() -> None:
-    """`lpo list`: algorithms, parts, environments, presets."""
+    """`lpo list`: prints algorithms, parts, environments and presets."""
     from rich.console import Console
     from rich.table import Table
 

@@ -1,4 +1,4 @@
-"""Engine: episodes of a frozen policy on environments of their own, and what they are worth."""
+"""Engine: episodes of a frozen policy on separate environments, and their metrics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def evaluate(
 ) -> list[Episode]:
     """Returns one episode of every environment of the batch, all stepped together.
 
-    An episode that outlasts ``max_steps`` counts as it stands then.
+    An episode that is longer than ``max_steps`` is cut off there and counts as it is.
     """
     rng = np.random.Generator(np.random.Philox(seed))
     obs = env.reset(seed).astype(np.float32)
@@ -40,7 +40,10 @@ def evaluate(
 
 
 def normalized_return(episodes: Sequence[Episode], task: dict[str, Any]) -> float | None:
-    """Returns the mean return over the largest possible one; None where that is not declared."""
+    """Returns the mean of return / largest return, clipped to [0, 1].
+
+    Returns None where the task declares no largest return.
+    """
     largest = task.get("max_return")
     if largest is None:
         return None
@@ -51,8 +54,8 @@ def normalized_return(episodes: Sequence[Episode], task: dict[str, Any]) -> floa
 def success_rate(episodes: Sequence[Episode], task: dict[str, Any]) -> float | None:
     """Returns the share of episodes that succeeded by the task's own definition.
 
-    An environment may say so itself (``info["is_success"]``); else an episode succeeds when its
-    return reaches ``success_return`` of the task. None where there is no definition.
+    An environment may report success itself (``info["is_success"]``). Otherwise an episode succeeds
+    when its return is at least ``success_return`` of the task. Returns None where there is neither.
     """
     least = task.get("success_return")
     if all(e.success is None for e in episodes) and least is None:
@@ -63,7 +66,7 @@ def success_rate(episodes: Sequence[Episode], task: dict[str, Any]) -> float | N
 
 
 def score(prefix: str, episodes: Sequence[Episode], task: dict[str, Any]) -> dict[str, float]:
-    """Returns the metrics of ended episodes; those that the task does not define are absent."""
+    """Returns the metrics of episodes; those that the task does not define are absent."""
     if not episodes:
         return {}
     metrics = {

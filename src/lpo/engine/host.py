@@ -30,7 +30,7 @@ from lpo.types import BatchEnv, Rollout
 
 
 class Trainer:
-    """A run in memory: environments, the learner and its state, episodes under way."""
+    """A run in memory: environments, the learner and its state, the current episodes."""
 
     def __init__(self, c: Config, env: BatchEnv, eval_env: BatchEnv | None = None):
         self.config, self.env, self.eval_env = c, env, eval_env
@@ -57,7 +57,10 @@ class Trainer:
         return HostPolicy(s.params, s.moments, self.parts.dist, self.parts.network.obs_clip)
 
     def iterate(self, until: int) -> dict[str, float]:
-        """One turn of Algorithm 7: collect D_k until the switch fires, then learn from it."""
+        """One iteration of Algorithm 7: collects D_k until the switch fires, then learns from it.
+
+        Collecting stops at ``until`` environment steps. Returns the metrics.
+        """
         start, looking = time.perf_counter(), self.seconds["switch"]
         rollout, rows, looked = self.collect(until)
         middle = time.perf_counter()
@@ -77,7 +80,10 @@ class Trainer:
         return metrics
 
     def collect(self, until: int) -> tuple[Rollout, int, dict[str, Array]]:
-        """Lines 5 and 6: run π until the switch says that there is something to learn."""
+        """Lines 5 and 6 of Algorithm 7: runs π until the switch fires.
+
+        Returns the rollout, the number of its rows, and the metrics of the switch.
+        """
         policy, switch, start = self.policy(), self.parts.switch, self.parts.start
         num_envs = self.env.num_envs
         row, fire, metrics = 0, False, {}
@@ -103,7 +109,7 @@ class Trainer:
         return self.buffer._replace(last_obs=self.obs), row, metrics
 
     def evaluate(self) -> dict[str, float]:
-        """Returns the scores of the policy as it is, on environments of their own."""
+        """Returns the metrics of the current policy on separate environments."""
         assert self.eval_env is not None
         start = time.perf_counter()
         c = self.config.evaluation
@@ -129,7 +135,7 @@ class Trainer:
         }
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Everything that decides the rest of the run, as named arrays."""
+        """Returns everything that decides the rest of the run, as named arrays."""
         tree = self.tree()
         groups = {"episodes": self.episodes.get_state()}
         if self.env.resumable:
@@ -141,9 +147,9 @@ class Trainer:
     def restore(
         self, arrays: dict[str, np.ndarray], seconds: dict[str, float] | None = None
     ) -> None:
-        """Returns to ``arrays``; what follows is bit-equal to what followed them.
+        """Restores the state in ``arrays``. The run then continues bit for bit as it did before.
 
-        Where the environments cannot return (``resumable`` is False), new episodes begin.
+        Environments that cannot be restored (``resumable`` is False) begin new episodes.
         """
         tree = trees.unflatten("train", self.tree(), arrays)
         self.state, self.switch_state = tree["state"], tree["switch"]

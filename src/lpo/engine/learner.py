@@ -1,4 +1,4 @@
-"""Engine: what is learned from a rollout, lines 7 to 10 of Algorithm 7, on host and device."""
+"""Engine: learning from a rollout, lines 7 to 10 of Algorithm 7, the same on host and device."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from lpo.switch import Switch
 from lpo.types import Rollout
 
 STREAMS = ("ext", "int")
-# one random stream per component: adding one leaves the others alone
+# One random stream per component: a new component does not change the streams of the others.
 NETS, BONUS_INIT, PPO_ORDER, BONUS_ORDER, ACT, EVAL, SWITCH, START, ROLL_IN = range(9)
 
 
@@ -42,7 +42,7 @@ class TrainState(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """A rollout turned into what the update reads, and the statistics it moved on the way."""
+    """The inputs of the update, made from a rollout, and the statistics that it changed."""
 
     batch: ppo.Batch
     advantages: Array  # [S, T, N]
@@ -53,7 +53,7 @@ class Prepared(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """An algorithm assembled: options end here, below there are arrays and functions."""
+    """The parts of an algorithm as functions, made from their options."""
 
     dist: Distribution
     bonus: Bonus
@@ -68,7 +68,7 @@ class Parts(NamedTuple):
 
 
 def assemble(c: Config, problem: Problem) -> Parts:
-    """Returns the parts of ``c`` for a problem."""
+    """Returns the parts of a configuration for a problem."""
     return Parts(
         dist=problem.dist,
         bonus=c.bonus.make(problem),
@@ -89,7 +89,7 @@ def component_key(state: TrainState, component: int) -> Array:
 
 
 def host_rng(seed: int, component: int, step: int) -> np.random.Generator:
-    """A counter-based stream: nothing to save, the step is the state."""
+    """Returns a counter-based random stream. The step is its state, so nothing must be saved."""
     key = np.array([seed, component], np.uint64)
     return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, step]))
 
@@ -115,11 +115,12 @@ def init_state(p: Parts, seed: int) -> TrainState:
 
 
 def prepare(p: Parts, state: TrainState, rollout: Rollout) -> Prepared:
-    """Lines 7 and 8: both advantages with their own γ, and Â = α Â_ext + β Â_int."""
+    """Lines 7 and 8 of Algorithm 7: both advantages, each with its γ, and Â = α Â_ext + β Â_int."""
     params, valid = state.params, rollout.valid.reshape(-1)
     rows = lambda x: x.reshape(len(valid), -1)  # noqa: E731
-    # Behaviour probabilities belong to the statistics that acted; everything that learns sees
-    # those that include this rollout, which are also the ones the next rollout acts with.
+    # Probabilities of the actions taken need the observation statistics that the policy acted with.
+    # Everything that learns uses the statistics that include this rollout; the next rollout will
+    # act with these.
     acted = apply_net(params.policy, normalize(state.moments, rollout.obs, p.network.obs_clip))
     log_prob = p.dist.log_prob(acted, params.log_std, rollout.action)
     moments = p.observe(state.moments, rows(rollout.obs), valid)
@@ -147,7 +148,7 @@ def prepare(p: Parts, state: TrainState, rollout: Rollout) -> Prepared:
 
 
 def learn(p: Parts, state: TrainState, rollout: Rollout) -> tuple[TrainState, dict[str, Array]]:
-    """Lines 7 to 10 of Algorithm 7, one compiled call whatever the length of the rollout."""
+    """Lines 7 to 10 of Algorithm 7, in one compiled call for rollouts of every length."""
     ready = prepare(p, state, rollout)
     params, opt, stats = ppo.update(  # line 9
         state.params,
@@ -170,7 +171,7 @@ def learn(p: Parts, state: TrainState, rollout: Rollout) -> tuple[TrainState, di
 
 
 class Space(NamedTuple):
-    """What the environment fixes, as a value that can be compared."""
+    """What the environment decides, as a hashable value: compiled programs are cached by it."""
 
     obs_size: int
     action: distributions.ActionSpec
@@ -178,7 +179,7 @@ class Space(NamedTuple):
 
 
 def problem_of(c: Config, space: Space) -> Problem:
-    """Returns what the parts of ``c`` are told when they are made."""
+    """Returns the problem that the parts of ``c`` are made for."""
     return Problem(
         obs_size=space.obs_size,
         dist=distributions.make(space.action),
@@ -213,7 +214,7 @@ def _compiled(c: Config, space: Space) -> tuple[Parts, Any]:
 def summary(
     params: ActorCritic, stats: dict[str, Array], ready: Prepared, rollout: Rollout
 ) -> dict[str, Array]:
-    """What a run logs about its four streams: reward, bonus and their two values."""
+    """Returns the metrics of the update: of the policy, and of the reward and bonus streams."""
     count = jnp.maximum(rollout.valid.sum(), 1)
     metrics = {
         "policy/loss": stats["policy_loss"],
@@ -230,7 +231,7 @@ def summary(
         spread = ((r_s - mean) ** 2 * rollout.valid).sum() / count
         metrics[f"value/{name}_loss"] = loss
         metrics[f"value/{name}_target"] = mean
-        # Â = target − V before the update, so its second moment is what V left unexplained
+        # Â = target − V before the update, so its second moment is the variance left unexplained
         residual = (a_s**2).sum() / count
         metrics[f"value/{name}_explained"] = 1 - residual / jnp.maximum(spread, 1e-8)
         metrics[f"advantage/{name}_rms"] = jnp.sqrt(residual)

@@ -14,7 +14,7 @@ from lpo.types import BatchEnv, Rollout, Step
 
 
 class HostPolicy:
-    """A policy frozen between two switches, with its normaliser folded in."""
+    """A frozen policy in NumPy that normalises observations itself."""
 
     def __init__(self, params: ActorCritic, moments: Moments, dist: Distribution, obs_clip: float):
         self.net = tuple(Layer(np.asarray(w), np.asarray(b)) for w, b in params.policy)
@@ -37,11 +37,11 @@ class HostPolicy:
         return self.sample(obs, self.dist.draw(rng, (len(obs), self.dist.noise_size)))
 
     def like(self, params: ActorCritic, moments: Moments) -> HostPolicy:
-        """Another policy of the same kind."""
+        """Returns a policy for the same actions with other networks and statistics."""
         return HostPolicy(params, moments, self.dist, self.obs_clip)
 
     def follow(self, step: Step) -> np.ndarray:
-        """Every real step of the policy is its own to learn from."""
+        """Returns which rows [N] may be learned from: every real step."""
         return step.valid
 
     def outputs(self, obs: np.ndarray) -> np.ndarray:
@@ -49,7 +49,7 @@ class HostPolicy:
 
 
 def empty_rollout(steps: int, num_envs: int, obs_size: int, action_size: int) -> Rollout:
-    """The buffer that every rollout of a run fills from the front."""
+    """Returns the buffer that every rollout of a run fills from the first row on."""
     shape = (steps, num_envs)
     return Rollout(
         obs=np.zeros((*shape, obs_size), np.float32),
@@ -66,11 +66,11 @@ def empty_rollout(steps: int, num_envs: int, obs_size: int, action_size: int) ->
 class Episode(NamedTuple):
     ret: float
     length: int
-    success: bool | None = None  # where the environment itself says so
+    success: bool | None = None  # None where the environment does not report it
 
 
 class Episodes:
-    """Returns and lengths of the episodes under way, and those that ended."""
+    """Returns and lengths of the current episodes, and of those that ended."""
 
     def __init__(self, num_envs: int, window: int = 100):
         self.ret = np.zeros(num_envs)
@@ -85,7 +85,7 @@ class Episodes:
         valid: np.ndarray,
         success: np.ndarray | None = None,
     ) -> None:
-        """Counts steps [T, N], whole columns at a time: most of them end no episode."""
+        """Adds steps [T, N], from one end of an episode to the next, since ends are rare."""
         reward = np.where(valid, reward, 0.0)
         begin = np.zeros(len(self.ret), np.int64)
         for t, i in np.argwhere(done):  # in the order of time
@@ -132,10 +132,10 @@ def collect(
     rng: np.random.Generator,
     episodes: Episodes,
 ) -> np.ndarray:
-    """Line 6 of Algorithm 7: runs π, which fills ``rows`` of the buffer.
+    """Line 6 of Algorithm 7: runs π and fills ``rows`` of the buffer.
 
-    Returns the observation after them. ``actor`` is the policy, or what a start puts in front of
-    it (``lpo.start``).
+    Returns the observations after them. ``actor`` is the policy, or a roll-in and then the policy
+    (``lpo.start``).
     """
     noise = dist.draw(rng, (len(rows), env.num_envs, dist.noise_size))
     rewards, real = np.empty((len(rows), env.num_envs)), np.empty((len(rows), env.num_envs), bool)

@@ -1,4 +1,4 @@
-"""Small clips of the best policy of each cell of a report."""
+"""Report: small clips of the best policy of each cell."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def best_of(cell: list[RunData]) -> RunData:
 
 
 def beside_report(out: Path) -> Callable[[str, str, RunData], Path]:
-    """Where a report under ``out`` has its clips."""
+    """Returns the function that names the clip of a cell, for a report under ``out``."""
     return lambda task, label, best: out / "clips" / f"{slug(label, task)}.webp"
 
 
 def make_clips(runs: Runs, place: Callable[[str, str, RunData], Path]) -> Clips:
-    """An animation for every cell that has checkpoints; the note says why one is missing."""
+    """Draws a clip for every cell that has a policy; the note says why one is missing."""
     files: dict[tuple[str, str], Path] = {}
     problems: list[str] = []
     for task, label, cell in runs.cells():
@@ -43,17 +43,17 @@ def make_clips(runs: Runs, place: Callable[[str, str, RunData], Path]) -> Clips:
 
 
 def write_clip(run: RunData, path: Path) -> None:
-    """In real time, at a size that a page can hold a dozen of."""
+    """Writes a clip in real time, small enough for a page that shows a dozen of them."""
     policy = policy_of(run)
     path.parent.mkdir(parents=True, exist_ok=True)
-    # environments say their frames per second; 1000 steps are long enough for all of them
+    # The clip ends after SECONDS, by the frame rate of the environment; 1000 steps are enough.
     frames, fps = play(policy, 1000, 0, True, SECONDS, FPS)
     step = max(1, min(frames[0].shape[:2]) // SIDE)
     save_webp(path, [frame[::step, ::step] for frame in frames], 1 / fps)
 
 
 def policy_of(run: RunData) -> Policy:
-    """Returns the best policy of a run. Raises LPOError where it is packed without one."""
+    """Returns the best policy of a run. Raises LPOError for a run that is packed without one."""
     if not run.packed:
         return Policy.load(run.path)
     if run.policy is None:

@@ -35,7 +35,7 @@ def load_curve(run: Record, metric: str) -> Curve:
 
 
 def on_grid(curves: list[Curve]) -> tuple[np.ndarray, np.ndarray]:
-    """Curves on common steps, to where the shortest ends, interpolated: [runs, points]."""
+    """Returns common steps, up to the end of the shortest curve, and values [runs, points]."""
     start = max(curve.steps[0] for curve in curves)
     stop = min(curve.steps[-1] for curve in curves)
     grid = np.linspace(start, max(stop, start), 200)
@@ -45,7 +45,7 @@ def on_grid(curves: list[Curve]) -> tuple[np.ndarray, np.ndarray]:
 def plot_runs(runs: Sequence[Path], metric: str, out: Path) -> Path:
     """Writes a PNG of ``metric`` over environment steps.
 
-    Seeds of a task share a line, their interquartile mean, and its 95 % interval as a band.
+    The line is the interquartile mean over seeds, the band its 95 % interval.
     """
     import matplotlib
 
@@ -53,7 +53,7 @@ def plot_runs(runs: Sequence[Path], metric: str, out: Path) -> Path:
     import matplotlib.pyplot as plt
     from matplotlib.ticker import EngFormatter
 
-    from lpo.report.figures import band, colors  # which draws by this file's curves
+    from lpo.report.figures import band, colors  # here, because it imports this module
 
     panels: dict[str, dict[str, list[Curve]]] = defaultdict(lambda: defaultdict(list))
     for run in store.load(runs):

@@ -30,7 +30,7 @@ MANY, ACROSS = 8, 3  # curves that one panel can hold; small panels side by side
 
 
 def colors(labels: list[str]) -> dict[str, str]:
-    """A colour for each label; beyond the palette, hues around the circle, dark and light."""
+    """Returns a colour for each label; if the palette is too short, hues around the circle."""
     new = [label for label in labels if label not in COLORS]
     spare = list(PALETTE[: len(new)])
     if len(new) > len(PALETTE):
@@ -44,7 +44,7 @@ def colors(labels: list[str]) -> dict[str, str]:
 def panel(
     out: Path, name: str, height: float = SIZE[1], columns: int = 1, rows: int = 1
 ) -> Iterator[Any]:
-    """Axes (an array, where there are several) that are written as NAME.svg and NAME.png."""
+    """Yields axes (an array, if there are several), then writes NAME.svg and NAME.png."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -58,7 +58,7 @@ def panel(
         try:
             yield ax
             with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "Glyph")  # a name in letters the font lacks
+                warnings.filterwarnings("ignore", "Glyph")  # the font lacks letters of a name
                 drawing = io.StringIO()
                 figure.savefig(drawing, format="svg", metadata={"Date": None})
                 (out / f"{name}.svg").write_text(slim(drawing.getvalue()), encoding="utf-8")
@@ -68,14 +68,14 @@ def panel(
 
 
 def slim(svg: str) -> str:
-    """Round the points of curves to a hundredth of a pixel and leave out empty ends of lines."""
+    """Rounds the points of curves to a hundredth of a pixel and removes spaces at line ends."""
     short = lambda number: f"{float(number[0]):.2f}".rstrip("0").rstrip(".")  # noqa: E731
     paths = re.sub(r'(?<= d=")[^"]*', lambda d: re.sub(r"-?\d+\.\d+", short, d[0]), svg)
     return re.sub(r" *\n", "\n", paths)
 
 
 def heading(task: str) -> str:
-    """The task over its threshold: together they are wider than a panel."""
+    """Returns a title of two lines, the task and its threshold; one line would be too wide."""
     return task.removeprefix("lpo/").replace(" (", "\n(", 1)
 
 
@@ -87,7 +87,7 @@ def steps_axis(ax: Any) -> None:
 
 
 def legend(ax: Any) -> None:
-    """Within the panel while it is short; below it, on paper of its own, when it is long."""
+    """Draws a short legend inside the panel, and a long one below it with more height."""
     handles = ax.get_legend_handles_labels()[0]
     if len(handles) <= 6:
         ax.legend()
@@ -102,14 +102,14 @@ def band(ax: Any, x: np.ndarray, e: Estimate, color: str, label: str) -> None:
 
 
 def aligned(runs: list[RunData], metric: str) -> tuple[np.ndarray, np.ndarray] | None:
-    """Values of the runs that have any, on common steps [runs, points]; None where no run has."""
+    """Returns common steps and the values [runs, points] of a metric; None if no run logged it."""
     curves = [Curve(*run.curve(metric)) for run in runs]
     curves = [curve for curve in curves if len(curve.steps)]
     return on_grid(curves) if curves else None
 
 
 def learning(runs: Runs, task: str, out: Path, name: str) -> list[dict[str, Any]]:
-    """IQM of the return over steps, and the numbers behind it."""
+    """Draws the IQM of the return over steps. Returns the numbers in the figure."""
     curves: dict[str, tuple[np.ndarray, Estimate]] = {}
     for label in runs.labels:
         cell = runs.cell(task, label)
@@ -136,7 +136,7 @@ def together(curves: dict, color: dict[str, str], title: str, out: Path, name: s
 
 
 def one_by_one(curves: dict, color: dict[str, str], title: str, out: Path, name: str) -> None:
-    """Too many for one panel: each in its own small one, the others grey behind it."""
+    """Draws each curve in its own small panel, with the others behind it in grey."""
     rows = -(-len(curves) // ACROSS)
     with panel(out, name, 0.9 + 1.05 * rows, ACROSS, rows) as axes:
         for ax, (label, (grid, e)) in zip(axes.flat, curves.items(), strict=False):
@@ -159,7 +159,10 @@ def one_by_one(curves: dict, color: dict[str, str], title: str, out: Path, name:
 def over_time(
     runs: Runs, task: str, metric: str, ylabel: str, out: Path, name: str, log: bool = False
 ) -> bool:
-    """Mean over seeds of a metric, thin lines for a few rows' seeds; False where nobody logs it."""
+    """Draws the mean of a metric over seeds, and thin lines for the seeds if labels are few.
+
+    Returns False if no run logged it.
+    """
     color, drawn = colors(runs.labels), False
     if not any(metric in row for run in runs.runs if run.task == task for row in run.rows):
         return False
@@ -184,7 +187,7 @@ def over_time(
 
 
 def first_rewards(runs: Runs, task: str, out: Path, name: str) -> None:
-    """A dot per seed at its first reward; hollow at the end of a run that saw none."""
+    """Draws a dot per seed at its first reward; a hollow one at the end of a run without reward."""
     labels = [label for label in runs.labels if runs.cell(task, label)]
     color = colors(runs.labels)
     with panel(out, name, 1.2 + 0.38 * len(labels)) as ax:
@@ -206,7 +209,7 @@ def first_rewards(runs: Runs, task: str, out: Path, name: str) -> None:
 
 
 def improvements(runs: Runs, reference: str, out: Path, name: str) -> list[dict[str, Any]]:
-    """P(reference > other), with intervals."""
+    """Draws P(reference > other) with intervals. Returns the numbers in the figure."""
     others = [label for label in runs.complete() if label != reference]
     color, rows = colors(runs.labels), []
     with panel(out, name, 1.2 + 0.38 * len(others)) as ax:
@@ -246,7 +249,7 @@ def profiles(runs: Runs, out: Path, name: str) -> list[dict[str, Any]]:
 
 
 def heat_maps(runs: Runs, task: str, label: str, out: Path, name: str) -> bool:
-    """Where the seeds of a cell were in each quarter of the budget; False where nobody counted."""
+    """Draws the states of a cell in each quarter of the budget. Returns False without counts."""
     from matplotlib.colors import LogNorm
 
     cell = runs.cell(task, label)

@@ -1,4 +1,4 @@
-"""Report: from run directories to a page, figures and tables."""
+"""Report: a page, figures and tables of runs."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from lpo.report import figures, page, stats, tables
 from lpo.report.runs import Runs
 
 WAYS = (
-    "Lines are the interquartile mean over seeds and bands its 95 % interval from {reps} "
-    "stratified bootstrap samples, to where the shortest run of a cell ends."
+    "Lines are the interquartile mean over seeds, bands its 95 % interval from {reps} stratified "
+    "bootstrap samples. They end where the shortest run of a cell ends."
 )
 
 SIZES = (
     "Sizes (root mean square) of the two advantages, noise of the policy and share of clipped "
-    "updates: median over seeds (lowest, highest) of each run's mean over the evaluated rollouts "
-    "of its second half."
+    "updates. Each number is the mean over the evaluated rollouts in the second half of a run; "
+    "the table shows the median over seeds (lowest, highest)."
 )
 
 
 class Clips(NamedTuple):
-    """Clips of the best policies, and why there are none where there are none."""
+    """Clips of the best policies, and a note that says why some are missing."""
 
     files: dict[tuple[str, str], Path]
     note: str = ""
 
 
 def slug(*words: str) -> str:
-    """A file name; our own namespace goes without saying."""
+    """Returns a file name made of ``words``, without the namespace ``lpo/``."""
     plain = (word.removeprefix("lpo/") for word in words)
     return "-".join(re.sub(r"[^A-Za-z0-9.]+", "-", word).strip("-") for word in plain)
 
@@ -38,7 +38,7 @@ def slug(*words: str) -> str:
 def make_report(
     runs: Runs, out: Path, title: str, command: str, reference: str | None, clips: Clips
 ) -> Path:
-    """Write ``out``/index.html, figures/ and data/."""
+    """Writes index.html, figures/ and data/ under ``out``. Returns the path of the page."""
     chosen = choose_reference(runs, reference)
     drawings, data = out / "figures", out / "data"
     try:
@@ -59,7 +59,7 @@ def make_report(
 
 
 def choose_reference(runs: Runs, name: str | None) -> str:
-    """The label that the others are compared with."""
+    """Returns the label that the others are compared with."""
     if name is not None and name not in runs.complete():
         raise LPOError(
             f"--reference is {name!r}, which has no runs on every task; choose one of "
@@ -71,7 +71,7 @@ def choose_reference(runs: Runs, name: str | None) -> str:
 def contents(
     runs: Runs, out: Path, reference: str, clips: Clips
 ) -> tuple[list[str], dict[str, list[tables.Row]]]:
-    """The sections of the page in their order, and the tables behind them."""
+    """Returns the sections of the page in order, and the tables with their numbers."""
     cells = tables.cell_rows(runs)
     curves, drawn = [], []
     for task in runs.tasks:
@@ -98,15 +98,15 @@ def contents(
 
 
 def results_text(runs: Runs) -> str:
-    empty = f" {len(runs.empty)} runs have logged nothing yet and are left out." * bool(runs.empty)
+    empty = f" Runs left out because they have no return yet: {len(runs.empty)}." * bool(runs.empty)
     return (
-        "A seed is above half when its final return exceeds half of the largest possible one; the "
-        "first reward is met at the end of the first rollout that holds one." + empty
+        "A seed is above half when its final return exceeds half of the largest possible one. The "
+        "step of the first reward is the end of the first rollout that contains a reward." + empty
     )
 
 
 def compare(runs: Runs, out: Path, reference: str) -> tuple[list[str], dict[str, list[tables.Row]]]:
-    """Profiles and probabilities of improvement over all tasks."""
+    """Returns the section with profiles and probabilities of improvement, and its numbers."""
     complete = runs.complete()
     if reference not in complete:
         return [], {}
@@ -122,7 +122,7 @@ def compare(runs: Runs, out: Path, reference: str) -> tuple[list[str], dict[str,
         f" ({', '.join(undeclared)}: over the best return seen)." if undeclared else "."
     )
     left = [label for label in runs.labels if label not in complete]
-    text += f" Not on every task and so left out: {', '.join(left)}." if left else ""
+    text += f" Left out, because not run on every task: {', '.join(left)}." if left else ""
     scores = tables.score_rows(runs)
     content = page.grid(drawn) + page.table(scores)
     return [page.section("Comparison", text, content)], {
@@ -133,19 +133,19 @@ def compare(runs: Runs, out: Path, reference: str) -> tuple[list[str], dict[str,
 
 
 def process(runs: Runs, out: Path) -> list[str]:
-    """Returns what happened on the way: first rewards, policy switches, the bonus."""
+    """Returns the sections on the course of training: first rewards, policy switches, bonus."""
     first = []
     for task in runs.tasks:
         name = slug("first-reward", task)
         figures.first_rewards(runs, task, out, name)
         first.append(page.image(out / f"{name}.svg", f"Steps to the first reward on {task}"))
-    seen = "A dot is a seed; a hollow one at the end of its run saw no reward."
+    seen = "A dot is a seed. A hollow dot at the end of a run means that it saw no reward."
     sections = [page.section("First reward", seen, page.grid(first))]
     switches = over_time(runs, out, "switch/count", "policy switches")
     changed = "How often the policy was changed."
     sections.append(page.section("Policy switches", changed, page.grid(switches)))
     if bonus := over_time(runs, out, "bonus/mean", "mean bonus", log=True):
-        paid = "What the agent was paid for novelty, on a log scale."
+        paid = "The mean bonus for novelty, on a log scale."
         sections.append(page.section("Bonus", paid, page.grid(bonus)))
     return sections
 
@@ -161,7 +161,7 @@ def over_time(runs: Runs, out: Path, metric: str, label: str, log: bool = False)
 
 
 def visits(runs: Runs, out: Path) -> str:
-    """Heat maps of the states of training."""
+    """Returns the section with heat maps of the states of training."""
     drawn = []
     for task, label, _ in runs.cells():
         name = slug("visits", label, task)
@@ -169,14 +169,14 @@ def visits(runs: Runs, out: Path) -> str:
             drawn.append(page.image(out / f"{name}.svg", f"{label} on {task}", caption=True))
     text = (
         "Share of the training states in each quarter of the budget, on a log scale, all seeds "
-        "together. The dashed line is the threshold; it is paid on the mean velocity of a step, "
-        "and the map shows the velocity at its end."
+        "together. The dashed line is the threshold of the reward. The reward depends on the mean "
+        "velocity over a step; the map shows the velocity at its end."
     )
     return page.section("Where the agents were", text, page.grid(drawn)) if drawn else ""
 
 
 def clip_section(clips: Clips) -> str:
-    """The best policy of each cell playing."""
+    """Returns the section with a clip of the best policy of each cell."""
     drawn = [
         page.image(path, f"{label} on {task}", caption=True, kind="small")
         for (task, label), path in clips.files.items()
@@ -184,7 +184,7 @@ def clip_section(clips: Clips) -> str:
     note = f'<p class="note">{page.escape(clips.note)}</p>' if clips.note else ""
     if not drawn and not note:
         return ""
-    text = "The best checkpoint of each cell's best seed, playing the mode of its policy."
+    text = "The best checkpoint of the best seed of each cell; actions are the mode of the policy."
     return page.section("The best policies", text, note + page.grid(drawn))
 
 
@@ -195,5 +195,8 @@ def options(runs: Runs) -> str:
         + page.table(differing)
         + f"<details><summary>Options that all runs share</summary>{page.table(shared)}</details>"
     )
-    text = "Tasks with their thresholds, and the options that differ; several values: one per task."
+    text = (
+        "Tasks with their thresholds, and the options that differ between labels. An option with "
+        "several values differs between tasks."
+    )
     return page.section("Tasks and options", text, content)

@@ -1,4 +1,4 @@
-"""Report: one HTML page with everything inside it; no script, nothing is loaded."""
+"""Report: one HTML page that holds all its figures; it has no script and loads nothing."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def inline(path: Path) -> str:
 
 
 def image(path: Path, text: str, caption: bool = False, kind: str = "") -> str:
-    """A figure that ``text`` describes, to those who see it only where it bears no title."""
+    """Returns a figure. ``text`` is its alternative text, and its caption if it has no title."""
     below = f"<figcaption>{escape(text)}</figcaption>" if caption else ""
     return f'<figure class="{kind}"><img src="{inline(path)}" alt="{escape(text)}">{below}</figure>'
 
 
 def section(title: str, text: str, content: str) -> str:
-    """Returns a section; ``text`` is plain and escaped here, ``content`` is HTML."""
+    """Returns a section. ``text`` is plain text and escaped here; ``content`` is HTML."""
     return f"<h2>{escape(title)}</h2>\n<p>{escape(text)}</p>\n{content}\n"
 
 
@@ -35,7 +35,7 @@ def grid(figures: list[str]) -> str:
 
 
 def table(rows: list[Row]) -> str:
-    """A plain table with the keys of the first row as its head."""
+    """Returns a plain table with the keys of the first row as its head."""
     if not rows:
         return ""
     head = "".join(f"<th>{escape(str(key))}</th>" for key in rows[0])
@@ -53,7 +53,7 @@ def show(value: Any) -> str:
 
 
 def results(runs: Runs, rows: list[Row]) -> str:
-    """The table at the top: a block per task, a line per label."""
+    """Returns the table at the top: a block per task, a line per label."""
     head = ("", *CELL_HEAD, "steps/s")
     color, body = colors(runs.labels), []
     for task in runs.tasks:
@@ -80,7 +80,7 @@ def footer(runs: Runs, command: str) -> str:
     rate = steps / max(total, 1e-9)
     return (
         f"<footer><p>{len(runs.runs)} runs, {steps:,} environment steps in {total / 3600:.2f} "
-        f"hours of one core ({shares}): {rate:,.0f} steps/s with evaluations.</p>"
+        f"core hours ({shares}): {rate:,.0f} steps/s with evaluations.</p>"
         f"<p>Made with <code>{escape(command)}</code>. A final return is the mean of a run's last "
         f"{LAST} evaluations.</p></footer>"
     )

@@ -1,4 +1,4 @@
-"""Report: runs read into memory, by task and label."""
+"""Report: the runs in memory, by task and label."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lpo.runs.directory import task_line
 from lpo.runs.record import Record, Row, VisitCounts
 
 LAST = 5  # evaluations whose mean is the final score
-PASS = 0.5  # share of the largest return that a seed must pass to count as a success
+PASS = 0.5  # share of the largest return that a seed must exceed to count as "above half"
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class RunData:
     """A run as a report sees it; the same from a run directory and from a packed file."""
 
     path: Path  # the run directory, or FILE.parquet/NAME
-    label: str  # of the sweep that made it, else the algorithm
+    label: str  # from the sweep that made it, or else the algorithm
     task: str
     config: configs.Config
     options: dict[str, Any]  # by short name
@@ -68,7 +68,7 @@ class RunData:
 
     @property
     def final(self) -> float:
-        """Mean of the last evaluations."""
+        """The mean of the last evaluations."""
         return float(self.curve(self.score_metric)[1][-LAST:].mean())
 
     @property
@@ -81,9 +81,9 @@ class RunData:
         return float(self.curve(self.score_metric)[1].max())
 
     def late(self, metric: str) -> float | None:
-        """Mean over the evaluated rollouts of the run's second half; None where there is none.
+        """Returns the mean over the evaluated rollouts of the run's second half, or None.
 
-        Evaluated ones only, because these are what a packed run has kept.
+        It uses evaluated rollouts only, because a packed file keeps only these.
         """
         rows = [row for row in self.rows if metric in row and self.score_metric in row]
         half = [row[metric] for row in rows if row["env_steps"] > self.env_steps / 2]
@@ -119,14 +119,14 @@ class RunData:
 
 
 class Runs:
-    """All runs of a report: tasks × labels, in the order in which they were met."""
+    """All runs of a report: tasks × labels, in the order in which they first appear."""
 
     def __init__(self, paths: Sequence[Path]):
         loaded = store.load(paths)
         self.empty = [run.path for run in loaded if not record.has_returns(run)]
         self.runs = [RunData.of(run) for run in loaded if record.has_returns(run)]
         if not self.runs:
-            raise LPOError(f"No run in {paths[0]} has logged a return yet; let them go on.")
+            raise LPOError(f"No run in {paths[0]} has logged a return yet; let the runs go on.")
         self.check_options()
         self.tasks = list(dict.fromkeys(run.task for run in self.runs))
         self.labels = list(dict.fromkeys(run.label for run in self.runs))
@@ -139,25 +139,25 @@ class Runs:
         return [row for row in every if row[2]]
 
     def complete(self) -> list[str]:
-        """Labels with runs on every task: only these can be compared across tasks."""
+        """Returns the labels with runs on every task: only these can be compared across tasks."""
         return [x for x in self.labels if all(self.cell(task, x) for task in self.tasks)]
 
     def scale(self, task: str) -> float:
-        """What a score of 1 stands for: the largest return, or the best one seen."""
+        """Returns the return that has a score of 1: the largest possible, or the best one seen."""
         runs = [run for run in self.runs if run.task == task]
         if runs[0].max_return is not None:
             return float(runs[0].max_return)
         return max(max(abs(run.best) for run in runs), 1e-12)
 
     def scores(self, label: str) -> list[np.ndarray]:
-        """Normalised final scores of a label, an array of runs for each task."""
+        """Returns the normalised final scores of a label, an array of runs for each task."""
         return [
             np.array([run.final for run in self.cell(task, label)]) / self.scale(task)
             for task in self.tasks
         ]
 
     def check_options(self) -> None:
-        """A cell is one set of options: runs that differ in more than the seed are refused."""
+        """Raises LPOError if runs of one cell differ in more than the seed."""
         seen: dict[tuple[str, str], RunData] = {}
         for run in self.runs:
             first = seen.setdefault((run.task, run.label), run)

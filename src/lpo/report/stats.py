@@ -1,8 +1,8 @@
 """Report: IQM, probability of improvement and performance profiles with bootstrap intervals.
 
-The measures of Agarwal et al. (2021), *Deep RL at the edge of the statistical precipice*. Scores of
-an algorithm are a list with one array of runs per task; functions accept further axes in front, so
-that a bootstrap is one call.
+The measures are those of Agarwal et al. (2021), *Deep RL at the edge of the statistical precipice*.
+The scores of an algorithm are a list with one array of runs per task. The arrays may have further
+axes in front, so that one call computes a whole bootstrap.
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ class Estimate(NamedTuple):
 
 
 def iqm(scores: Scores) -> np.ndarray:
-    """Mean of the middle half of all runs of all tasks (a quarter, rounded down, is cut off)."""
+    """Returns the mean of the middle half of all runs of all tasks.
+
+    A quarter of the runs, rounded down, is cut off at each end.
+    """
     flat = np.sort(np.concatenate(scores, axis=-1), axis=-1)
     cut = flat.shape[-1] // 4
     return flat[..., cut : flat.shape[-1] - cut].mean(-1)
 
 
 def improvement(x: Scores, y: Scores) -> np.ndarray:
-    """P(X > Y) of a random run of each, ties counting half, averaged over tasks."""
+    """Returns P(X > Y) for a random run of each, averaged over tasks; a tie counts half."""
     wins = [
         ((a[..., :, None] > b[..., None, :]) + 0.5 * (a[..., :, None] == b[..., None, :])).mean(
             (-2, -1)
@@ -41,15 +44,15 @@ def improvement(x: Scores, y: Scores) -> np.ndarray:
 
 
 def profile(scores: Scores, taus: np.ndarray) -> np.ndarray:
-    """Share of runs with a score above τ: [..., taus]."""
+    """Returns the share of runs with a score above τ: [..., taus]."""
     flat = np.concatenate(scores, axis=-1)
     return (flat[..., :, None] > taus).mean(-2)
 
 
 def resample(groups: Sequence[Scores], reps: int, seed: int) -> list[list[np.ndarray]]:
-    """Runs drawn with replacement within each task and group (stratified): arrays [reps, runs].
+    """Draws runs with replacement within each task and group (stratified): arrays [reps, runs].
 
-    Where every group and task has as many runs, the draws are those of rliable for the same seed.
+    If every group and task has the same number of runs, the draws equal rliable's for this seed.
     """
     rng = np.random.RandomState(seed)
     counts = {len(runs) for scores in groups for runs in scores}
@@ -66,7 +69,7 @@ def resample(groups: Sequence[Scores], reps: int, seed: int) -> list[list[np.nda
 def estimate(
     measure: Callable[..., np.ndarray], *groups: Scores, reps: int = REPS, seed: int = 0
 ) -> Estimate:
-    """``measure(*groups)`` with its percentile interval over stratified bootstrap samples."""
+    """Returns ``measure(*groups)`` and its percentile interval over stratified bootstraps."""
     groups = tuple([np.asarray(runs, float) for runs in scores] for scores in groups)
     drawn = measure(*resample(groups, reps, seed))
     low, high = np.percentile(drawn, [2.5, 97.5], axis=0)
@@ -74,6 +77,6 @@ def estimate(
 
 
 def estimate_curve(curves: np.ndarray, seed: int = 0) -> Estimate:
-    """IQM over runs at every point of ``curves`` [runs, points]."""
+    """Returns the IQM over runs at every point of ``curves`` [runs, points]."""
     points = [estimate(iqm, [column], seed=seed) for column in curves.T]
     return Estimate(*(np.array(part) for part in zip(*points, strict=True)))

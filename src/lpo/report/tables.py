@@ -1,4 +1,4 @@
-"""Report: the numbers as tables, for the page and as CSV or Parquet."""
+"""Report: the numbers as tables, for the page and as CSV, Parquet and Markdown."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEEPING = ("seed", "threads", "env", "algo", "threshold", "keep_checkpoints", "c
 
 
 def cell_rows(runs: Runs) -> list[Row]:
-    """One row per task and label: what a reader looks for first."""
+    """Returns the main table, one row per task and label."""
     return [cell_row(task, label, cell) for task, label, cell in runs.cells()]
 
 
@@ -51,7 +51,7 @@ CELL_HEAD = (
 
 
 def cell_text(row: Row) -> tuple[str, ...]:
-    """A row of ``cell_rows`` in words, in the order of ``CELL_HEAD``."""
+    """Returns a row of ``cell_rows`` as texts, in the order of ``CELL_HEAD``."""
     unfinished = f" ({row['unfinished']} unfinished)" if row["unfinished"] else ""
     half, met, runs = row["share_above_half"], row["median_first_reward"], row["runs"]
     return (
@@ -66,10 +66,10 @@ def cell_text(row: Row) -> tuple[str, ...]:
 
 
 def stream_rows(runs: Runs) -> list[Row]:
-    """What drove the policy of each cell: sizes of both advantages, noise, clipping.
+    """Returns what drove the policy of each cell: sizes of both advantages, noise, clipping.
 
-    Median over seeds (lowest, highest) of each run's mean over the evaluated rollouts of its
-    second half.
+    Each number is the mean over the evaluated rollouts in the second half of a run. The table has
+    the median over seeds (lowest, highest).
     """
     return [
         {"task": task, "label": label, **{name: spread(f, cell) for name, f in STREAMS.items()}}
@@ -78,7 +78,10 @@ def stream_rows(runs: Runs) -> list[Row]:
 
 
 def share_of_bonus(run: RunData) -> float | None:
-    """Size of Â_int over that of Â_ext, huge where no reward was met; None without a bonus."""
+    """Returns the size of Â_int over that of Â_ext; None without a bonus.
+
+    It is very large where the agent saw no reward.
+    """
     ext, bonus = run.late("advantage/ext_rms"), run.late("advantage/int_rms")
     return bonus / ext if ext and bonus is not None else None
 
@@ -92,7 +95,7 @@ STREAMS: dict[str, Callable[[RunData], float | None]] = {
 
 
 def spread(f: Callable[[RunData], float | None], cell: list[RunData]) -> str | None:
-    """Median (lowest, highest) over the seeds that have a value; None where none has."""
+    """Returns "median (lowest, highest)" over the seeds that have a value; None if none has."""
     values = [value for value in map(f, cell) if value is not None]
     if not values:
         return None
@@ -100,12 +103,12 @@ def spread(f: Callable[[RunData], float | None], cell: list[RunData]) -> str | N
 
 
 def short_task(task: str) -> str:
-    """SparseHopper (half), DeepSea (size=20): without namespace, version and threshold."""
+    """Returns a task without namespace, version and threshold, for instance SparseHopper (half)."""
     return re.sub(r"-v\d+|: [^)]*", "", task.removeprefix("lpo/"))
 
 
 def markdown(rows: list[Row]) -> str:
-    """A table for a README, with the keys of the first row as its head."""
+    """Returns a Markdown table with the keys of the first row as its head."""
     lines = [list(rows[0]), ["---"] * len(rows[0])]
     for row in rows:
         plain = row | {"task": short_task(row["task"]), "label": f"`{row['label']}`"}
@@ -114,13 +117,13 @@ def markdown(rows: list[Row]) -> str:
 
 
 def first_reward_median(met: list[int | None]) -> float | None:
-    """Median steps to a first reward, None where half of the runs or more saw none."""
+    """Returns the median of the steps to a first reward; None if half of the runs saw none."""
     value = float(np.median([np.inf if m is None else m for m in met]))
     return value if np.isfinite(value) else None
 
 
 def speed(cell: list[RunData]) -> float | None:
-    """Steps per second without the evaluations."""
+    """Returns the steps per second without the evaluations."""
     seconds = sum(s for run in cell for part, s in run.seconds.items() if part != "eval")
     return sum(run.env_steps for run in cell) / seconds if seconds else None
 
@@ -148,7 +151,7 @@ def run_rows(runs: Runs) -> list[Row]:
 
 
 def score_rows(runs: Runs) -> list[Row]:
-    """IQM over all tasks of the normalised final score."""
+    """Returns the IQM of the normalised final score over all tasks, for each label."""
     rows = []
     for label in runs.complete():
         e = estimate(iqm, runs.scores(label))
@@ -159,7 +162,7 @@ def score_rows(runs: Runs) -> list[Row]:
 
 
 def option_rows(runs: Runs) -> tuple[list[Row], list[Row]]:
-    """Options that differ between labels, a column each, and those that all runs share."""
+    """Returns the options that differ, with a column per label, and those that all runs share."""
     differing: list[Row] = []
     shared: list[Row] = []
     for name in dict.fromkeys(name for run in runs.runs for name in run.options):
@@ -180,7 +183,7 @@ def option_rows(runs: Runs) -> tuple[list[Row], list[Row]]:
 
 
 def shown(run: RunData, name: str) -> str:
-    """An option in words; a part that a run does not have has none either."""
+    """Returns the value of an option as a text; "–" if the parts of the run do not have it."""
     value = run.options.get(name, "–")
     if value is None:
         return "default"
@@ -207,7 +210,7 @@ def task_rows(runs: Runs) -> list[Row]:
 
 
 def write_markdown(cells: list[Row], streams: list[Row], folder: Path) -> None:
-    """Results and streams as tables to paste."""
+    """Writes the results and the streams as Markdown tables."""
     texts = [
         {"task": row["task"], "label": row["label"]}
         | dict(zip(CELL_HEAD, cell_text(row), strict=True))
@@ -218,7 +221,7 @@ def write_markdown(cells: list[Row], streams: list[Row], folder: Path) -> None:
 
 
 def write_tables(tables: dict[str, list[Row]], folder: Path) -> list[Path]:
-    """CSV of each table, and Parquet where pyarrow is installed."""
+    """Writes each table as CSV, and as Parquet if pyarrow is installed. Returns the files."""
     written = []
     for name, rows in tables.items():
         if not rows:

@@ -1,4 +1,4 @@
-"""Report: the figures of the theory's grids: gap against samples, switches, exponents of 1/ε."""
+"""Report: figures of the theory's grids: gap over samples, switches, exponents of 1/ε."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HEIGHT = 2.7  # inches of a panel
 
 
 def write(rows: list[Row], out: Path) -> str:
-    """Writes the table and the figures of a grid; returns the table."""
+    """Writes the table and the figures of a grid. Returns the table."""
     text = both_tables(rows)
     (out / "table.md").write_text(text + "\n")
     gap_against_samples(rows, out)
@@ -29,7 +29,7 @@ def write(rows: list[Row], out: Path) -> str:
 
 @contextmanager
 def panels(out: Path, name: str, titles: Sequence[str]) -> Iterator[list[Any]]:
-    """Axes below each other, one for each title, written as NAME.svg and NAME.png."""
+    """Yields axes below each other, one for each title, then writes NAME.svg and NAME.png."""
     with panel(out, name, height=HEIGHT * len(titles), rows=len(titles)) as axes:
         below = list(np.atleast_1d(axes))
         for ax, title in zip(below, titles, strict=True):
@@ -38,7 +38,7 @@ def panels(out: Path, name: str, titles: Sequence[str]) -> Iterator[list[Any]]:
 
 
 def by_mdp(rows: list[Row]) -> dict[str, dict[str, list[Row]]]:
-    """Rows by MDP and algorithm, in order of appearance."""
+    """Returns the rows by MDP and algorithm, in order of appearance."""
     groups: dict[str, dict[str, list[Row]]] = {}
     for (mdp, algorithm), group in by_cell(rows).items():
         groups.setdefault(mdp, {})[algorithm] = group
@@ -46,21 +46,21 @@ def by_mdp(rows: list[Row]) -> dict[str, dict[str, list[Row]]]:
 
 
 def color_of(rows: list[Row]) -> dict[str, str]:
-    """The colour of each algorithm, the same in every panel."""
+    """Returns the colour of each algorithm, the same in every panel."""
     names = list(dict.fromkeys(row["cell"]["algorithm"] for row in rows))
     every = colors(names)
     return {name: every[name] for name in names}
 
 
 def name_lines(ax: Any, color: dict[str, str]) -> None:
-    """One legend for all panels."""
+    """Draws one legend for all panels."""
     for name, value in color.items():
         ax.plot([], [], color=value, label=name)
     legend(ax)
 
 
 def step_curves(group: list[Row], grid: np.ndarray, which: str) -> np.ndarray:
-    """Each run's gap/V* as a step function of environment steps, on a common grid."""
+    """Returns each run's gap/V* as a step function of environment steps, on a common grid."""
     out = []
     for row in group:
         steps, gaps = np.array(row["curve"]["steps"]), np.array(row["curve"][which])
@@ -70,7 +70,7 @@ def step_curves(group: list[Row], grid: np.ndarray, which: str) -> np.ndarray:
 
 
 def gap_against_samples(rows: list[Row], out: Path) -> None:
-    """Median gap/V* of the last iterate (solid) and of the mixture (dotted), quartiles shaded."""
+    """Draws the median gap/V* of the last iterate (solid, with quartiles) and mixture (dotted)."""
     groups, color = by_mdp(rows), color_of(rows)
     with panels(out, "gap", list(groups)) as axes:
         for ax, cells in zip(axes, groups.values(), strict=True):
@@ -90,7 +90,7 @@ def gap_against_samples(rows: list[Row], out: Path) -> None:
 
 
 def exponents(rows: list[Row], out: Path) -> None:
-    """Median steps until ε·V* is first reached against 1/ε, both logarithmic."""
+    """Draws the median steps until ε·V* is first reached over 1/ε, on log scales."""
     groups, color = by_mdp(rows), color_of(rows)
     with panels(out, "exponents", list(groups)) as axes:
         for ax, cells in zip(axes, groups.values(), strict=True):
@@ -105,7 +105,7 @@ def exponents(rows: list[Row], out: Path) -> None:
 
 
 def switch_curves(rows: list[Row], algorithm: str = "lpo") -> dict[str, dict[str, np.ndarray]]:
-    """Switches made by iteration n, mean and range over seeds, from the rows of a grid."""
+    """Returns the switches up to iteration n, mean and range over seeds, for each MDP."""
     out = {}
     for mdp, cells in by_mdp(rows).items():
         if algorithm not in cells:
@@ -118,14 +118,14 @@ def switch_curves(rows: list[Row], algorithm: str = "lpo") -> dict[str, dict[str
 
 
 def _switches_at(row: Row, n: np.ndarray) -> np.ndarray:
-    """Linear between the kept points; from the last one on, the run's total."""
+    """Returns the switches at n: linear between the kept points, and the total after the last."""
     iteration = [*row["curve"]["iteration"], row["iterations"]]
     switch = [*row["curve"]["switch"], row["switches"]]
     return np.interp(n, iteration, switch)
 
 
 def fits(n: np.ndarray, switches: np.ndarray) -> dict[str, tuple[float, float, float]]:
-    """Least squares a + b·ln N and a + b·ln² N: (a, b, R²) each."""
+    """Returns (a, b, R²) of the least-squares fits a + b·ln N and a + b·ln² N."""
     out = {}
     for name, x in (("log", np.log(n)), ("log2", np.log(n) ** 2)):
         b, a = np.polyfit(x, switches, 1)
@@ -136,7 +136,10 @@ def fits(n: np.ndarray, switches: np.ndarray) -> dict[str, tuple[float, float, f
 
 
 def switches_against_n(curves: dict[str, dict[str, np.ndarray]], out: Path) -> None:
-    """`curves[mdp]` holds n, lazy (mean switches), low, high; never-lazy is the line N."""
+    """Draws switches over N. ``curves[mdp]`` holds n, lazy (mean switches), low and high.
+
+    The line N is a policy change in every iteration.
+    """
     color = colors([])["lpo"]
     with panels(out, "switches", list(curves)) as axes:
         for ax, c in zip(axes, curves.values(), strict=True):

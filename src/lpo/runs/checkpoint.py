@@ -28,7 +28,7 @@ class Checkpoint(NamedTuple):
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """All of ``data`` under ``path``, or what was there before."""
+    """Writes all of ``data`` to ``path``. If it fails, ``path`` stays as it was before."""
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         with open(temporary, "wb") as file:
@@ -57,7 +57,7 @@ def save(folder: Path, name: str, arrays: dict[str, np.ndarray], record: dict[st
 
 
 def load(path: Path) -> Checkpoint:
-    """Read and verify; a damaged or foreign file is refused, never executed."""
+    """Reads a checkpoint. Raises LPOError for a damaged or foreign file; executes nothing."""
     remedy = "use another checkpoint of the run or train again."
     try:
         record = json.loads(path.with_suffix(".json").read_text())
@@ -77,25 +77,25 @@ def load(path: Path) -> Checkpoint:
 
 
 def names(folder: Path) -> list[str]:
-    """Numbered checkpoints that are whole, oldest first."""
+    """Returns the names of the numbered checkpoints that are complete, oldest first."""
     return sorted(
         p.stem for p in folder.glob("[0-9]*.json") if p.with_suffix(".safetensors").exists()
     )
 
 
 def candidates(folder: Path) -> Iterator[Path]:
-    """Newest first."""
+    """Returns the paths of the numbered checkpoints, newest first."""
     return (folder / f"{name}.safetensors" for name in reversed(names(folder)))
 
 
 def load_latest(folder: Path) -> tuple[Checkpoint, list[str]]:
-    """The newest checkpoint that is sound, and what was wrong with the newer ones."""
+    """Returns the newest sound checkpoint, and what was wrong with the newer ones."""
     problems = []
     for path in candidates(folder):
         try:
             return load(path), problems
         except LPOError as error:
-            problems.append(f"{error} Going on from the one before.")
+            problems.append(f"{error} Trying the checkpoint before it.")
     why = "no checkpoint in it is sound" if problems else "it holds no checkpoint"
     raise LPOError(
         f"Nothing to resume in {folder.parent}: {why}; train again into a new directory."
@@ -103,7 +103,7 @@ def load_latest(folder: Path) -> tuple[Checkpoint, list[str]]:
 
 
 def prune(folder: Path, keep: int) -> None:
-    """Keep the latest ``keep``; the record goes first: half a pair is never taken for one."""
+    """Deletes all but the latest ``keep``; first the record, so that no half pair is ever read."""
     for name in names(folder)[:-keep]:
         (folder / f"{name}.json").unlink(missing_ok=True)
         (folder / f"{name}.safetensors").unlink(missing_ok=True)

@@ -2,7 +2,7 @@
 
     config.json task.json          what the run is
     metrics.jsonl timing.jsonl     what it logged; see ``lpo.runs.loggers``
-    visits.json                    where its agent was
+    visits.json                    which states its agent visited
     checkpoints/                   NNN.safetensors and NNN.json; best.*
     tensorboard/ curve.png
 
@@ -52,7 +52,7 @@ class RunDirectory:
 
     @classmethod
     def create(cls, out: Path, config: Config, task: dict[str, Any]) -> RunDirectory:
-        """Makes ``out`` a new run of ``task``. Raises LPOError rather than write over a run."""
+        """Makes ``out`` the directory of a new run. Raises LPOError where it is not empty."""
         run = cls(out)
         taken = LPOError(
             f"{out} exists and is not empty; pass another --out, "
@@ -62,7 +62,7 @@ class RunDirectory:
             raise taken
         try:
             out.mkdir(parents=True, exist_ok=True)
-            run.checkpoints.mkdir()  # of two that start at once, one makes it
+            run.checkpoints.mkdir()  # of two processes that start at once, only one can do this
             write_atomically(run.task_file, (json.dumps(task, indent=2) + "\n").encode())
             write_atomically(run.config_file, configs.to_json(config).encode())
         except FileExistsError:
@@ -85,11 +85,13 @@ class RunDirectory:
         return run
 
     def claim(self) -> IO[bytes]:
-        """Returns the metrics, open for the one process that may write to the run."""
+        """Returns the metrics file, open and locked: only one process may write to a run."""
         try:
             file = open(self.metrics_file, "ab")  # noqa: SIM115 - the caller closes it
         except OSError as error:
-            raise LPOError(f"Cannot write to {self} ({error}); pass a run of your own.") from error
+            raise LPOError(
+                f"Cannot write to {self} ({error}); pass a run that you may write to."
+            ) from error
         if not lock(file):
             file.close()
             raise LPOError(
@@ -101,15 +103,15 @@ class RunDirectory:
         return configs.read(self.config_file)
 
     def task(self) -> dict[str, Any]:
-        """Returns what the environment said of itself when the run began."""
+        """Returns the description that the environment gave when the run began."""
         try:
             found = json.loads(self.task_file.read_text())
         except (OSError, ValueError) as error:
             raise LPOError(
-                f"{self} has no readable task.json ({error}); pass a whole run."
+                f"{self} has no readable task.json ({error}); pass a complete run."
             ) from error
         if not isinstance(found, dict):
-            raise LPOError(f"{self.task_file} does not describe a task; pass a whole run.")
+            raise LPOError(f"{self.task_file} does not describe a task; pass a complete run.")
         return found
 
     def metrics(self) -> list[dict[str, Any]]:
@@ -119,7 +121,7 @@ class RunDirectory:
         return read_rows(self.timing_file) if self.timing_file.exists() else []
 
     def latest_metrics(self) -> dict[str, Any]:
-        """Returns the newest value of every metric, from the end of the log alone."""
+        """Returns the newest value of every metric, read from the end of the log only."""
         found: dict[str, Any] = {}
         with contextlib.suppress(OSError), open(self.metrics_file, "rb") as file:
             file.seek(0, 2)
@@ -143,7 +145,7 @@ class RunDirectory:
         return checkpoint.load(path) if path.exists() else self.latest()[0]
 
     def foreign(self) -> list[str]:
-        """Returns what lies in the directory and is not of a run."""
+        """Returns the names in the directory that do not belong to a run."""
         files = (
             self.config_file, self.task_file, self.metrics_file, self.timing_file,
             self.visits_file, self.curve_file, self.tensorboard, self.checkpoints,
@@ -157,7 +159,10 @@ class RunDirectory:
 
 
 def lock(file: IO[bytes]) -> bool:
-    """Returns whether ``file`` is now ours until it is closed; always, where there are no locks."""
+    """Locks ``file`` until it is closed. Returns False where another process holds the lock.
+
+    Returns True on systems without locks.
+    """
     try:
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -169,7 +174,7 @@ def lock(file: IO[bytes]) -> bool:
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Returns the rows of a log; a last line cut short by a kill is left out."""
+    """Returns the rows of a log. Leaves out a last line that is incomplete after a kill."""
     try:
         return list(parse_rows(path.read_text()))
     except (OSError, UnicodeDecodeError) as error:
@@ -193,7 +198,7 @@ def free_directory(root: Path, stem: str) -> Path:
 
 
 def short_env(env: str) -> str:
-    """Returns the id of an environment without its namespace, package and version."""
+    """Returns the id of an environment without namespace, package and version."""
     return env.split("/")[-1].split(":")[-1].rsplit("-v", 1)[0]
 
 

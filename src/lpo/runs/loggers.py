@@ -1,8 +1,8 @@
 """Runs: loggers. A logger is any object with ``write(step, metrics, timing)``.
 
-Metrics are functions of the seed and go to ``metrics.jsonl``; seconds are not and go to
-``timing.jsonl``, so that two runs can be compared byte by byte. A logger that also has ``close``
-is closed at the end of the run.
+Metrics go to ``metrics.jsonl``: two runs with the same options and seed write the same bytes.
+Seconds differ between such runs and go to ``timing.jsonl``. A logger that also has ``close`` is
+closed at the end of the run.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class Memory:
 
 
 class JSONLines:
-    """Appends rows to the logs of a run and knows how far they were written."""
+    """Appends rows to the logs of a run."""
 
     def __init__(
         self, run: RunDirectory, claimed: IO[bytes], offsets: dict[str, int] | None = None
     ):
-        """``offsets`` of a checkpoint cut the logs back to what they were when it was taken."""
+        """``offsets`` of a checkpoint cut the logs off where they ended when it was written."""
         timing = open(run.timing_file, "ab")  # noqa: SIM115 - closed by ``close``
         self.files = {run.metrics_file.name: claimed, run.timing_file.name: timing}
         for name, file in self.files.items():
@@ -45,7 +45,7 @@ class JSONLines:
             file.seek(0, 2)
 
     def offsets(self) -> dict[str, int]:
-        """Returns how far the logs reach, once that much is safely on disk."""
+        """Returns the lengths of the logs in bytes, after they are safely on disk."""
         for file in self.files.values():
             os.fsync(file.fileno())
         return {name: file.tell() for name, file in self.files.items()}

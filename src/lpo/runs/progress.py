@@ -9,7 +9,7 @@ from lpo.runs.run import Callback, Run
 
 
 def state_line(run: Run, rate: float) -> dict[str, str]:
-    """Returns return, success, bonus, switches and speed as they are shown."""
+    """Returns the texts of a progress line: return, success, bonus, switches and speed."""
     trainer, last = run.trainer, run.memory.rows[-1]
     recent = list(trainer.episodes.recent)
     success = success_rate(recent, trainer.env.description) if recent else None
@@ -24,7 +24,7 @@ def state_line(run: Run, rate: float) -> dict[str, str]:
 
 
 class Rate:
-    """Steps per second since the start, the first iteration (compilation) left out."""
+    """Steps per second since the start, without the first iteration, which compiles."""
 
     def __init__(self) -> None:
         self.start: tuple[float, int] | None = None

@@ -1,4 +1,4 @@
-"""Runs: what a report reads of a run, and how it is found in run directories and sweeps."""
+"""Runs: the data of a run that a report reads, and how run directories are found."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Record:
     """One run in memory, from its directory or from a packed file."""
 
     path: Path  # the directory, or FILE.parquet/NAME
-    label: str  # of the sweep that made it, else the algorithm
+    label: str  # from the sweep that made it, or else the algorithm
     config: str  # config.json
     task: str  # task.json
     rows: list[Row]  # metrics.jsonl
@@ -44,7 +44,7 @@ class Record:
 
 
 def read_directory(path: Path, label: str | None = None) -> Record:
-    """Reads a run directory; ``label`` is by default the one that the sweep around it gave it."""
+    """Reads a run directory; ``label`` is by default the one that its sweep gave to the run."""
     run = RunDirectory.open(path)
     config, task = read_text(run.config_file), read_text(run.task_file)
     rows = with_new_names(run.metrics(), declared(task, str(path)), is_old(config))
@@ -64,17 +64,19 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise LPOError(f"Cannot read {path} ({error}); pass a whole run directory.") from error
+        raise LPOError(f"Cannot read {path} ({error}); pass a complete run directory.") from error
 
 
 def declared(task: str, source: str) -> dict[str, Any]:
-    """Parse what the environment said of itself when the run began."""
+    """Returns the description in the text of a task.json. Raises LPOError where it is none."""
     try:
         values = json.loads(task)
     except ValueError as error:
-        raise LPOError(f"The task of {source} is not JSON ({error}); pass a whole run.") from error
+        raise LPOError(
+            f"The task of {source} is not JSON ({error}); pass a complete run."
+        ) from error
     if not isinstance(values, dict):
-        raise LPOError(f"The task of {source} is not a JSON object; pass a whole run.")
+        raise LPOError(f"The task of {source} is not a JSON object; pass a complete run.")
     return values
 
 
@@ -85,10 +87,10 @@ def read_visits(run: RunDirectory) -> VisitCounts | None:
 
 
 def with_new_names(rows: list[Row], task: dict[str, Any], old: bool) -> list[Row]:
-    """Gives the rows of version 0.1 the names of today.
+    """Returns the rows of version 0.1 under the present names of the metrics.
 
-    0.1 called the mean return over the largest possible one `success`. A task that declared no
-    largest return had a `success` of another meaning, which is left out.
+    In 0.1 `success` was the mean return over the largest possible one. On a task that declared no
+    largest return it had another meaning; there it is left out.
     """
     if not old:
         return rows
@@ -101,23 +103,23 @@ def with_new_names(rows: list[Row], task: dict[str, Any], old: bool) -> list[Row
 
 
 def score_metric(rows: list[Row]) -> str:
-    """Name the return that a run is judged by: evaluations, or else rollouts."""
+    """Returns the metric that a run is compared by: of evaluations, or else of rollouts."""
     return "eval/return" if any("eval/return" in row for row in rows) else "rollout/return"
 
 
 def first_reward(rows: list[Row]) -> int | None:
-    """Steps at the end of the first rollout with a reward."""
+    """Returns the steps at the end of the first rollout with a reward; None where there is none."""
     met = (row for row in rows if row.get("rollout/reward_rate", 0) > 0)
     return next((int(row["env_steps"]) for row in met), None)
 
 
 def has_returns(record: Record) -> bool:
-    """Tell whether a run has something to show yet."""
+    """Returns whether a run has logged a return yet."""
     return any("eval/return" in row or "rollout/return" in row for row in record.rows)
 
 
 def find_directories(paths: Sequence[Path]) -> list[Path]:
-    """List the run directories in ``paths``, each of which is a run or holds runs (a sweep)."""
+    """Returns the run directories in ``paths``; each path is a run or holds runs (a sweep)."""
     found: list[Path] = []
     for path in paths:
         inside = (
@@ -131,14 +133,14 @@ def find_directories(paths: Sequence[Path]) -> list[Path]:
             found += inside
         else:
             raise LPOError(
-                f"{path} is no run and holds none; pass runs, a sweep's directory or a packed "
-                ".parquet file."
+                f"{path} is not a run and holds none; pass run directories, the directory of a "
+                "sweep, or a packed .parquet file."
             )
     return list(dict.fromkeys(found))
 
 
 def read_plan(sweep: Path) -> dict[str, Any]:
-    """Read a sweep's plan; empty where ``sweep`` is not the directory of one."""
+    """Returns the plan of a sweep; empty where ``sweep`` is not the directory of one."""
     with contextlib.suppress(OSError, ValueError):
         plan = json.loads((sweep / "sweep.json").read_text())
         return plan if isinstance(plan, dict) else {}
@@ -146,14 +148,14 @@ def read_plan(sweep: Path) -> dict[str, Any]:
 
 
 def planned(sweep: Path) -> list[dict[str, Any]]:
-    """List the rows of a sweep's plan that name a run and its label."""
+    """Returns the rows of a sweep's plan that name a run and its label."""
     with contextlib.suppress(TypeError, AttributeError):
         return [row for row in read_plan(sweep).get("runs", []) if {"name", "label"} <= row.keys()]
     return []
 
 
 def label_of(run: Path, config: str) -> str:
-    """Take the label from the sweep around the run; a run on its own goes by its algorithm."""
+    """Returns the label that the sweep gave to a run, or else the algorithm of the run."""
     rows = planned(run.parent)
     named = (str(row["label"]) for row in rows if row["name"] == run.name)
     return next(named, None) or configs.from_json(config, str(run / "config.json")).algo

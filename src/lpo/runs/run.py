@@ -1,4 +1,4 @@
-"""Runs: a trainer with loggers, evaluations and checkpoints at their times."""
+"""Runs: training with logs, evaluations and checkpoints."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def crossed(before: int, after: int, every: int) -> bool:
 
 
 class Run:
-    """Advances a trainer and keeps its directory (if it has one) true to it."""
+    """Trains, evaluates, and writes logs and checkpoints to the run directory, if it has one."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Run:
         return self.trainer.env_steps
 
     def advance(self, until: int, callback: Callback | None = None) -> None:
-        """Trains to ``until`` steps; False from the callback or a signal ends it earlier."""
+        """Trains up to ``until`` steps. A signal, or False from the callback, ends it earlier."""
         c, trainer = self.trainer.config, self.trainer
         self.until = until
         go_on = True
@@ -80,7 +80,7 @@ class Run:
                     self.save_checkpoint()
 
     def timing(self, steps: int, before: dict[str, float]) -> dict[str, float]:
-        """Returns seconds so far, and steps/s of this iteration without its evaluation."""
+        """Returns the seconds so far, and steps/s of this iteration without its evaluation."""
         now = self.trainer.seconds
         elapsed = sum(now[part] - before[part] for part in ("rollout", "switch", "learn"))
         return {"time/env_steps_per_s": steps / elapsed} | {
@@ -88,7 +88,7 @@ class Run:
         }
 
     def record(self, **more: Any) -> dict[str, Any]:
-        """Returns what a checkpoint says beside its arrays."""
+        """Returns the JSON record of a checkpoint."""
         codec = self.trainer.env.codec
         return {
             "env_steps": self.env_steps,
@@ -125,7 +125,7 @@ class Run:
 
     @contextmanager
     def disk_errors(self) -> Iterator[None]:
-        """Says where to go on after an error of the disk; what was saved before is not lost."""
+        """Turns an error of the disk into an LPOError that says how to continue the run."""
         try:
             yield
         except OSError as error:
@@ -152,9 +152,9 @@ class Run:
 
 
 def make_trainer(c: Config, env: Any = None, eval_env: Any = None) -> Trainer:
-    """Returns environments and learner of ``c``; ``env`` is the object where the user passed one.
+    """Returns a trainer for ``c``; ``env`` is the environment object, if the user passed one.
 
-    An object cannot be copied, so it is evaluated only if the user passes an ``eval_env``.
+    An object cannot be copied, so there are evaluations only if the user also passes ``eval_env``.
     """
     train_env = c.task.make(env=env)
     single = isinstance(env, gymnasium.Env | VectorEnv)
@@ -166,7 +166,7 @@ def make_trainer(c: Config, env: Any = None, eval_env: Any = None) -> Trainer:
 
 
 def count_of(env: Any) -> dict[str, int]:
-    """Returns how many environments an object is; an id or a function does not say."""
+    """Returns the number of environments in an object; empty for an id or a function."""
     if isinstance(env, VectorEnv):
         return {"num_envs": env.num_envs}
     return {"num_envs": 1} if isinstance(env, gymnasium.Env) else {}
@@ -188,11 +188,11 @@ class Resumed:
 
 
 def resume(path: Path, loggers: Sequence[Logger] = ()) -> Resumed:
-    """Returns the run in ``path``, with its goal and what was wrong with newer checkpoints."""
+    """Returns the run in ``path``, the steps it goes to, and problems of newer checkpoints."""
     directory = RunDirectory.open(path)
     c = directory.config()
     with ExitStack() as undo:
-        claimed = undo.enter_context(directory.claim())  # before anything of it is read
+        claimed = undo.enter_context(directory.claim())  # before anything in it is read
         saved, problems = directory.latest()
         if saved.record.get("device"):
             raise LPOError(
@@ -203,7 +203,7 @@ def resume(path: Path, loggers: Sequence[Logger] = ()) -> Resumed:
         trainer.restore(saved.arrays, saved.record["seconds"])
         undo.pop_all()
     if not trainer.env.resumable:
-        problems.append(f"{c.task.env} cannot return to a saved state, so new episodes begin here.")
+        problems.append(f"{c.task.env} cannot restore a saved state, so new episodes begin here.")
     run = Run(
         trainer,
         directory,
@@ -217,7 +217,7 @@ def resume(path: Path, loggers: Sequence[Logger] = ()) -> Resumed:
 
 @contextmanager
 def stopping_on_signals(run: Run) -> Iterator[None]:
-    """Ends the run after its iteration on Ctrl-C or SIGTERM; a second one kills."""
+    """Lets Ctrl-C or SIGTERM end the run after the current iteration; a second one, at once."""
 
     def ask(signum: int, frame: object) -> None:
         run.stop_requested = True

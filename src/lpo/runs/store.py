@@ -1,9 +1,9 @@
-"""Runs: the packed store, one Parquet file for a sweep with one row for a run.
+"""Runs: the packed file of a sweep, one Parquet file with one row for each run.
 
-A row has the run's name, label, task and configuration as they were written, a list for every
-metric that is kept, its timing, its visits, room for a policy, and the SHA-256 of all this. The
-file's metadata hold the format, the name of the sweep, the commit and the versions that made it,
-and a checksum over these and over all rows. Nothing in a packed file is ever executed.
+A row holds the name, label, task and configuration of the run as they were written, a list for
+every metric that is kept, its timing, its visits, perhaps a policy, and the SHA-256 of all this.
+The metadata of the file hold the format, the name of the sweep, the commit and versions it was
+packed with, and a checksum of these and of all rows. Nothing in a packed file is ever executed.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Packed(NamedTuple):
 
 
 def arrow(module: str = "pyarrow") -> Any:
-    """Import pyarrow, which only packed files need."""
+    """Imports pyarrow, which only packed files need. Raises LPOError where it is not installed."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -74,9 +74,11 @@ def arrow(module: str = "pyarrow") -> Any:
 
 
 def load(paths: Sequence[Path]) -> list[Record]:
-    """Read the runs of ``paths``: run directories, directories of sweeps and packed files."""
+    """Returns the runs of ``paths``: run directories, directories of sweeps and packed files."""
     if not paths:
-        raise LPOError("No run was given; pass run directories, a sweep's or a packed file.")
+        raise LPOError(
+            "No run was given; pass run directories, the directory of a sweep, or a packed file."
+        )
     found: dict[Path, Record] = {}
     for path in paths:
         if path.suffix == SUFFIX and not path.is_dir():
@@ -89,7 +91,7 @@ def load(paths: Sequence[Path]) -> list[Record]:
 def pack(paths: Sequence[Path], out: Path, policies: Mapping[Path, bytes]) -> tuple[int, str]:
     """Writes the runs of ``paths`` to the file ``out``, with the policies of some of them.
 
-    Returns how many runs, and a note on those left out.
+    Returns the number of runs, and a note on runs that are left out.
     """
     if out.suffix != SUFFIX:
         raise LPOError(f"--out is {out}; name a file that ends in {SUFFIX}.")
@@ -99,7 +101,7 @@ def pack(paths: Sequence[Path], out: Path, policies: Mapping[Path, bytes]) -> tu
     names = [str(name) for folder in plans if (name := read_plan(folder).get("name"))]
     write(out, records, About(", ".join(names) or out.stem, commit(), versions()))
     left = len(every) - len(records)
-    return len(records), f"{left} runs have logged nothing yet and are left out." if left else ""
+    return len(records), f"Runs left out because they have no return yet: {left}." if left else ""
 
 
 def with_policy(record: Record, policies: Mapping[Path, bytes]) -> Record:
@@ -107,9 +109,9 @@ def with_policy(record: Record, policies: Mapping[Path, bytes]) -> Record:
 
 
 def write(path: Path, records: Sequence[Record], about: About) -> None:
-    """Write the file at once and whole, or leave what was there before."""
+    """Writes a packed file. If it fails, ``path`` stays as it was before."""
     if not records:
-        raise LPOError("No run has logged a return yet; let them go on before packing them.")
+        raise LPOError("No run has logged a return yet; let the runs go on before you pack them.")
     rows = [columns_of(record) for record in records]
     names = [row["name"] for row in rows]
     if twice := next((name for name in names if names.count(name) > 1), None):
@@ -122,7 +124,7 @@ def write(path: Path, records: Sequence[Record], about: About) -> None:
 
 
 def read(path: Path) -> Packed:
-    """Read and verify a packed file; a damaged or foreign one is refused."""
+    """Returns the runs in a packed file. Raises LPOError where it is damaged or foreign."""
     parquet, pa = arrow("pyarrow.parquet"), arrow()
     remedy = "pass a file that `lpo pack` made, or pack the runs again"
     try:
@@ -150,15 +152,15 @@ def read(path: Path) -> Packed:
 
 
 def thinned(rows: list[Row]) -> list[Row]:
-    """Keep rows with an evaluation, the first with a reward and the last."""
+    """Returns the rows with an evaluation, the first row with a reward and the last row."""
     metric, first = score_metric(rows), first_reward(rows)
     return [row for row in rows if metric in row or row[STEPS] == first or row is rows[-1]]
 
 
 def columns_of(record: Record) -> Columns:
-    """Lay out one run as columns, each with its own type; what a run has not is left out."""
+    """Returns one run as columns; those that the run does not have are left out."""
     rows = thinned(record.rows)
-    timing = record.timing[:1] + record.timing[1:][-1:]  # with compilation alone, and in all
+    timing = record.timing[:1] + record.timing[1:][-1:]  # the first holds compilation, the last all
     metrics = [key for key in KEPT if any(key in row for row in rows)]
     times = dict.fromkeys(key for row in timing for key in row if key.startswith(TIME))
     columns: Columns = {
@@ -179,12 +181,12 @@ def columns_of(record: Record) -> Columns:
 
 
 def values(rows: list[Row], key: str) -> np.ndarray:
-    """One metric over the rows, not a number where a row has none."""
+    """Returns one metric of all rows, NaN where a row does not have it."""
     return np.array([row.get(key, np.nan) for row in rows], np.float64)
 
 
 def digest(columns: Columns) -> str:
-    """SHA-256 over the columns that a run has, in the order of their names."""
+    """Returns the SHA-256 of the columns that a run has, in the order of their names."""
     seen = hashlib.sha256()
     for name in sorted(columns.keys() - {"sha256"}):
         value = columns[name]
@@ -196,13 +198,13 @@ def digest(columns: Columns) -> str:
 
 
 def seal(stated: dict[str, Any], digests: Iterable[str]) -> str:
-    """SHA-256 over a file's metadata and the checksums of its rows."""
+    """Returns the SHA-256 of a file's metadata and of the checksums of its rows."""
     text = json.dumps({**stated, "sha256": None}, sort_keys=True)
     return hashlib.sha256("\n".join([text, *digests]).encode()).hexdigest()
 
 
 def encoded(rows: list[Columns], about: About) -> bytes:
-    """Make the bytes of the Parquet file."""
+    """Returns the bytes of the Parquet file."""
     pa, parquet = arrow(), arrow("pyarrow.parquet")
     present = dict.fromkeys(name for row in rows for name in row)
     names = ["name", "label", "task", "config", STEPS]
@@ -228,7 +230,7 @@ def encoded(rows: list[Columns], about: About) -> bytes:
 
 
 def encodings(names: list[str]) -> dict[str, Any]:
-    """Split the bytes of measured numbers, which repeat little, and leave the others plain."""
+    """Returns encodings: bytes are split for measured numbers, which repeat little, else plain."""
     split = ("bonus/", "advantage/", "value/", "policy/log_std", "switch/count", *INTEGERS)
     chosen = {f"{name}.list.element": "BYTE_STREAM_SPLIT" for name in names
               if name.startswith(split) and not name.startswith(TIME)}  # fmt: skip
@@ -236,7 +238,7 @@ def encodings(names: list[str]) -> dict[str, Any]:
 
 
 def kind(name: str) -> Any:
-    """Name the Arrow type of a column."""
+    """Returns the Arrow type of a column."""
     pa = arrow()
     if name in TEXTS:
         return pa.string()
@@ -246,7 +248,7 @@ def kind(name: str) -> Any:
 
 
 def rows_of(table: Any) -> list[tuple[Any, ...]]:
-    """Turn a table into rows of text, bytes and arrays, None where a run has no such column."""
+    """Returns rows of text, bytes and arrays, None where a run does not have the column."""
     pa = arrow()
     columns = []
     for name, column in zip(table.column_names, table.columns, strict=True):
@@ -265,7 +267,7 @@ def rows_of(table: Any) -> list[tuple[Any, ...]]:
 
 
 def check(rows: list[dict[str, Any]], stated: dict[str, Any]) -> None:
-    """Compare every checksum with the content it stands for."""
+    """Raises ValueError where a checksum does not match its content."""
     for row in rows:
         if digest({k: v for k, v in row.items() if v is not None}) != row["sha256"]:
             raise ValueError(f"the checksum of the run {row['name']} does not match")
@@ -274,7 +276,7 @@ def check(rows: list[dict[str, Any]], stated: dict[str, Any]) -> None:
 
 
 def record_of(row: dict[str, Any], path: Path) -> Record:
-    """Make a run of a row whose checksum was found right."""
+    """Returns the run in a row whose checksum is correct."""
     if missing := [key for key in ("name", "label", "task", "config") if row[key] is None]:
         raise ValueError(f"a run in it has no {missing[0]}")
     metrics = {key: row[key] for key in KEPT if row.get(key) is not None}
@@ -291,7 +293,7 @@ def record_of(row: dict[str, Any], path: Path) -> Record:
 
 
 def unfolded(steps: Iterable[int], columns: dict[str, np.ndarray]) -> list[Row]:
-    """Turn columns into the rows of a log; what is not a number was not logged."""
+    """Returns columns as the rows of a log; a NaN was not logged."""
     table = zip(steps, *(column.tolist() for column in columns.values()), strict=True)
     return [
         {STEPS: int(step)} | {k: v for k, v in zip(columns, row, strict=True) if v == v}
@@ -300,7 +302,7 @@ def unfolded(steps: Iterable[int], columns: dict[str, np.ndarray]) -> list[Row]:
 
 
 def versions() -> dict[str, str]:
-    """Versions of what makes the numbers, where it is installed."""
+    """Returns the versions of Python and of the installed packages that decide the numbers."""
     found = {"python": platform.python_version()}
     for name, distribution in PACKAGES.items():
         try:
@@ -311,7 +313,7 @@ def versions() -> dict[str, str]:
 
 
 def commit() -> str | None:
-    """The commit of the checkout that this code lies in, marked where files were changed."""
+    """Returns the commit of the checkout of this code, marked if files were changed, or None."""
     package = Path(__file__).parents[1]
     root = package.parents[1]
     if not (root / ".git").exists() or package != root / "src" / "lpo":

@@ -1,7 +1,7 @@
 """Runs: a histogram of training states over two coordinates that the task declares.
 
-It is counted once per rollout from the states that were learned from, for each quarter of the
-budget, and kept in ``visits.json``. Tasks that declare no projection have none.
+After each rollout, the states that were learned from are counted, separately for each quarter of
+the budget. ``visits.json`` holds the counts. Tasks that declare no projection have no histogram.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ BINS, QUARTERS = 40, 4
 
 
 class Visits:
-    """Counts [quarter, first axis, second axis]; states beyond an axis count in its last bin."""
+    """Counts [quarter, first axis, second axis]; states outside an axis count in its end bins."""
 
     def __init__(self, task: dict[str, Any], budget: int, counts: np.ndarray | None = None):
         self.axes: list[dict[str, Any]] = task.get("projection") or []

@@ -1,4 +1,4 @@
-"""Where do rollouts begin? One file for each answer."""
+"""Starts: where do rollouts begin? At the reset, or after a roll-in of a past policy."""
 
 from lpo.start.base import Actor, Reset, Start, StartPart, reset
 from lpo.start.cover import Cover, Lengths, cover

@@ -1,4 +1,4 @@
-"""Where do rollouts begin? The contract, and the null object: where the environment resets to.
+"""The contract of a start (where do rollouts begin?), and the start at the environment's reset.
 
 Rollouts run on the host, so a start is host code: its state is a pytree of NumPy arrays.
 """
@@ -18,15 +18,12 @@ from lpo.types import Rollout, Step
 
 
 class Actor(Protocol):
-    """Who acts while a rollout is collected."""
+    """What chooses the actions of a rollout: the policy, or a roll-in and then the policy."""
 
     def sample(self, obs: np.ndarray, noise: np.ndarray) -> np.ndarray: ...
 
     def follow(self, step: Step) -> np.ndarray:
-        """Takes note of the step that the last action led to.
-
-        Returns which rows [N] the policy may learn from.
-        """
+        """Records the step after the last action. Returns which rows [N] may be learned from."""
         ...
 
 
@@ -55,13 +52,15 @@ class Update(Protocol):
 
 
 class Start(NamedTuple):
+    """``sample`` returns what acts in a rollout; ``update`` follows each policy change."""
+
     init: Init  # (key, num_envs, params, moments) → state
-    sample: Sample  # (state, policy, rng) → (actor, state that the actor keeps up to date)
+    sample: Sample  # (state, policy, rng) → (actor, state); the actor changes arrays of the state
     update: Update  # (state, params, moments, rollout, rng) → (state, metrics), at a switch
 
 
 class StartPart(Part):
-    """Where do rollouts begin? Options of a start and the factory that makes it."""
+    """The options of a start. ``make`` returns the start itself."""
 
     kinds: ClassVar[Kinds[StartPart]] = Kinds("start", "lpo.starts")
 
@@ -76,7 +75,7 @@ class NoState(NamedTuple):
 @StartPart.kinds.add
 @options
 class Reset(StartPart):
-    """Episodes begin where the environment resets to."""
+    """Episodes begin at the environment's reset."""
 
     kind: ClassVar[str] = "reset"
 
@@ -85,7 +84,7 @@ class Reset(StartPart):
 
 
 def reset() -> Start:
-    """Returns the start in which the policy itself acts from the first step on, at no cost."""
+    """Returns the start without a roll-in: the policy acts from the first step on."""
     return Start(
         lambda key, num_envs, params, moments: NoState(),
         lambda state, policy, rng: (policy, state),

@@ -1,12 +1,12 @@
 """Policy cover and roll-in: a rollout begins where an earlier policy leads (Alg. 1, 4 and 6).
 
-At the start of an episode a member π_j of the cover is drawn and acts for τ − 1 steps; then the
-policy takes over until the episode ends, and the environment resets as at any end. Roll-in steps
-are environment steps, but the policy did not choose them: they are marked not ``valid``, so that
-neither PPO, nor the advantages, nor the bonus, nor the switch learn from them.
+At the start of an episode a member π_j of the cover is drawn and acts for τ − 1 steps. Then the
+policy acts until the episode ends, and the environment resets as usual. Roll-in steps count as
+environment steps, but the policy did not choose them. They are marked as not ``valid``: PPO, the
+advantages, the bonus and the switch ignore them.
 
-Where the papers' trajectories end after a geometric time, ours go on to the end of the episode:
-discounting is left to the advantages, and no environment has to be cut short.
+In the papers a trajectory ends after a geometric time. Here it goes on to the end of the episode:
+the advantages do the discounting, and no episode is cut short.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ class Cover(StartPart):
 
     kind: ClassVar[str] = "cover"
     size: Annotated[PositiveInt, Short("cover_size")] = 32
-    """Past policies kept for roll-ins (of more, a uniform sample)."""
+    """Number of past policies kept for roll-ins; of more, a uniform sample is kept."""
     weights: Annotated[Literal["uniform", "logdet"], Short("cover_weights")] = "uniform"
-    """Mixture of the past policies: even, or by PC-PG's log-det game."""
+    """Weights of the past policies: all equal, or by PC-PG's log-det game."""
     share: Annotated[Unit, Short("rollin_share")] = 0.5
     """Share of the episodes that begin with a roll-in (the others begin at the reset)."""
     length: Annotated[Literal["geometric", "uniform"], Short("rollin_length")] = "geometric"
-    """Steps of a roll-in: geometric with the reward's discount (the paper's d-sampler), or
+    """Length of a roll-in: geometric with the reward's discount (the d-sampler, Algorithm 6), or
     uniform."""
     horizon: Annotated[PositiveInt | None, Short("rollin_horizon")] = None
-    """Longest roll-in + 1; by default the environment's time limit."""
+    """Roll-ins have fewer steps than this; by default the environment's time limit."""
     first_uniform: Unit = 0.0
-    """Chance that the action after a roll-in is uniform instead of the policy's."""
+    """Probability that the first action after a roll-in is uniform instead of the policy's."""
 
     def make(self, problem: Problem) -> Start:
         horizon = self.horizon or problem.horizon
@@ -57,7 +57,7 @@ class Cover(StartPart):
         if horizon is None and gamma == 1:
             raise LPOError(
                 f"A uniform roll-in (or a geometric one with {named('gamma_ext')} 1) needs a "
-                f"longest episode, and the environment has no time limit; pass "
+                f"largest length, and the environment has no time limit; pass "
                 f"{named('rollin_horizon')}."
             )
         if self.first_uniform > 0:
@@ -74,7 +74,7 @@ class Cover(StartPart):
 
 
 class Member(NamedTuple):
-    """All that a past policy needs to act again: its network and the statistics it acted with."""
+    """A past policy: its network, and the statistics of the observations it acted with."""
 
     policy: Any  # Net
     log_std: Any
@@ -88,8 +88,8 @@ class CoverState(NamedTuple):
     covariance: np.ndarray  # [C, D, D] E φφᵀ under each member, for the log-det game
     features: Any
     seen: np.ndarray  # [] policies offered so far
-    member: np.ndarray  # [N] who rolls in
-    remaining: np.ndarray  # [N] for how many steps yet
+    member: np.ndarray  # [N] which member rolls in
+    remaining: np.ndarray  # [N] steps left of the roll-in
     uniform: np.ndarray  # [N] bool: the action after the roll-in is uniform
 
 
@@ -102,16 +102,17 @@ class Plan(NamedTuple):
 
 
 class Lengths(NamedTuple):
-    """The law of a roll-in: with ``share`` of the episodes, and for how long."""
+    """The distribution of the length of a roll-in."""
 
-    share: float
+    share: float  # of the episodes that begin with a roll-in; the others have length 0
     gamma: float  # P(τ − 1 = k) ∝ γ^k; 1: uniform
     horizon: int  # for k = 0 … horizon − 1
 
     def draw(self, rng: np.random.Generator) -> int:
-        """The d-sampler's geometric law (Alg. 6) given that the episode lasts that long.
+        """Draws a length from the d-sampler's geometric law (Alg. 6), restricted to the horizon.
 
-        In the paper an ended episode goes on in an absorbing state, where nothing is to be learned.
+        In the paper an ended episode goes on in an absorbing state, where there is nothing to
+        learn.
         """
         if rng.random() >= self.share:
             return 0
@@ -125,7 +126,7 @@ class Lengths(NamedTuple):
 def draw_plan(
     rng: np.random.Generator, weights: np.ndarray, lengths: Lengths, epsilon: float
 ) -> Plan:
-    """j ~ weights and a length; before the cover has members nobody rolls in."""
+    """Draws a member j ~ weights and a length; there is no roll-in while the cover is empty."""
     uniform = bool(rng.random() < epsilon)
     if weights.sum() == 0:
         return Plan(0, 0, uniform)
@@ -134,9 +135,9 @@ def draw_plan(
 
 
 def logdet_game(covariance: np.ndarray, weights: np.ndarray, ridge: float = 1e-3) -> np.ndarray:
-    """argmax_α log det(Σ_i α_i Σ_i + ridge·I) on the simplex: PC-PG's weights of the cover.
+    """Returns PC-PG's weights of the cover: argmax_α log det(Σ_i α_i Σ_i + ridge·I) on the simplex.
 
-    α_i ← α_i tr(Σ_i A⁻¹)/Σ_j α_j tr(Σ_j A⁻¹): the multiplicative rule of optimal designs, which
+    α_i ← α_i tr(Σ_i A⁻¹)/Σ_j α_j tr(Σ_j A⁻¹) is the multiplicative rule of optimal designs. It
     never decreases the determinant and keeps α on the simplex.
     """
     alpha = np.asarray(weights, np.float64)
@@ -151,7 +152,7 @@ def logdet_game(covariance: np.ndarray, weights: np.ndarray, ridge: float = 1e-3
 
 
 class RollIn:
-    """The policy with the cover in front of it; keeps the plans of ``state`` up to date."""
+    """Acts with a member of the cover, then with the policy. Updates the plans in ``state``."""
 
     def __init__(self, state: CoverState, policy: Any, rng: np.random.Generator, draw: Callable):
         self.state, self.policy, self.rng, self.draw = state, policy, rng, draw
@@ -175,10 +176,10 @@ class RollIn:
         return action
 
     def follow(self, step: Step) -> np.ndarray:
-        """Roll-in steps, and a uniform action after one, are not the policy's to learn from.
+        """Records a step. Returns the rows that may be learned from: no roll-in, no uniform action.
 
-        A uniform action is no sample of π, so its probability ratio would be wrong; without it the
-        rest of the trajectory is on-policy from the state that the action led to.
+        A uniform action is not a sample of π, so its probability ratio would be wrong. The steps
+        after it are on-policy.
         """
         s = self.state
         rolling = s.remaining > 0
@@ -193,7 +194,7 @@ class RollIn:
 def empty_cover(
     member: Member, features: Any, capacity: int, size: int, num_envs: int
 ) -> CoverState:
-    """Room for ``capacity`` policies like ``member``; nobody rolls in."""
+    """Returns a cover without members, with room for ``capacity`` policies like ``member``."""
     return CoverState(
         members=jax.tree.map(lambda x: np.zeros((capacity, *x.shape), np.float32), member),
         weights=np.zeros(capacity, np.float32),
@@ -215,9 +216,10 @@ def cover(
     lengths: Lengths,
     epsilon: float,
 ) -> Start:
-    """``weighting``: "uniform" or "logdet"; ``epsilon``: chance of a uniform first action.
+    """Returns the start with a policy cover.
 
-    Of more policies than ``capacity`` a uniform sample stays (reservoir).
+    ``weighting`` is "uniform" or "logdet", ``epsilon`` the probability of a uniform first action.
+    Of more policies than ``capacity`` a uniform sample is kept (reservoir sampling).
     """
     size = features.size if weighting == "logdet" else 0
 
@@ -236,14 +238,14 @@ def cover(
 
     @jax.jit
     def visited(state: Any, rollout: Rollout):
-        """E φφᵀ over the rollout, and the feature moments moved by it."""
+        """Returns the features with updated moments, and E φφᵀ over the rollout."""
         x, valid = reader.read(rollout).reshape(-1, reader.size), rollout.valid.reshape(-1)
         state = features.observe(state, x, valid)
         phi = features.apply(state, x) * valid[:, None]
         return state, phi.T @ phi / jnp.maximum(valid.sum(), 1)
 
     def reweigh(state: CoverState, rollout: Rollout, slot: int) -> CoverState:
-        """Weights with the new member in ``slot``."""
+        """Returns the state with new weights after a new member came into ``slot``."""
         filled = np.arange(capacity) < min(int(state.seen), capacity)
         weights = filled / filled.sum()
         if weighting == "uniform":
@@ -255,7 +257,7 @@ def cover(
         return state._replace(weights=weights, covariance=covariance, features=moved)
 
     def update(state: CoverState, params, moments, rollout: Rollout, rng: np.random.Generator):
-        """π^n joins the cover (line 5 of Algorithm 1); a full cover stays a uniform sample."""
+        """Line 5 of Algorithm 1: adds π^n to the cover; a full cover keeps a uniform sample."""
         seen = int(state.seen)
         slot = seen if seen < capacity else int(rng.integers(seen + 1))
         state = state._replace(seen=np.int32(seen + 1))
@@ -274,7 +276,7 @@ def cover(
 
 
 def put(slot: int):
-    """Row ``slot`` of a copy of ``all_rows`` becomes ``row``."""
+    """Returns a function that copies an array and writes ``row`` into its row ``slot``."""
 
     def write(all_rows: np.ndarray, row: Any) -> np.ndarray:
         all_rows = np.array(all_rows)

@@ -1,4 +1,4 @@
-"""Sweeps: what a person sees. A live table of cells on a terminal, lines elsewhere."""
+"""Sweeps: the progress on the screen. A live table of cells on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ EVERY = 60.0  # seconds between lines of progress where there is no terminal
 
 
 class Words(NamedTuple):
-    """What the numbers of a board are called."""
+    """The words for the numbers of a board."""
 
-    unit: str  # in which jobs are as long as they are
+    unit: str  # of the length of a job
     score: str
-    digits: int  # of a score behind the point
+    digits: int  # of a score after the decimal point
 
 
 TRAINING = Words("steps", "return", 1)
 
 
 class Track:
-    """One job as it was last seen: steps, score and speed since it was first seen at work."""
+    """One job as it was last seen: its steps and score, and its speed while this sweep runs."""
 
     def __init__(self, job: Job):
         self.job = job
@@ -38,7 +38,7 @@ class Track:
         self.score: float | None = None
         self.since: tuple[float, int] | None = None
         self.rate = 0.0  # steps/s now
-        self.pace = 0.0  # steps/s when it was last at work
+        self.pace = 0.0  # steps/s when it last ran
         self.look()
 
     def look(self) -> None:
@@ -103,7 +103,7 @@ class Board:
         return sum(track.state == state for track in self.tracks.values())
 
     def seconds_left(self, tracks: list[Track]) -> float | None:
-        """Steps to go over the mean pace of the runs so far, times the places they can take."""
+        """Returns the steps to go over the joint speed of the workers; None before it is known."""
         to_do = [track for track in tracks if track.state not in ("done", "failed")]
         paces = [track.pace for track in tracks if track.pace > 0]
         if not to_do:
@@ -125,7 +125,7 @@ class Board:
         )
 
     def table(self) -> Table:
-        """A row for each cell: its runs, mean score, speed and time."""
+        """Returns a table with a row for each cell: its runs, mean score, speed and time left."""
         table = Table(title=self.title, title_justify="left", caption=self.summary())
         for name in ("cell", "task"):
             table.add_column(name)

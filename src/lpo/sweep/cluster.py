@@ -19,7 +19,7 @@ from lpo.sweep.local import PATIENCE, TICK, stop_flag
 from lpo.sweep.plan import PLAN, last_words, log_file
 from lpo.sweep.worker import command, environment
 
-RETRIES = 20  # of one run: a lost node each
+RETRIES = 20  # of one run, after a lost node or a killed process
 
 
 class Killed(Exception):
@@ -35,7 +35,7 @@ def load_ray() -> Any:
 
 
 def work_on_node(root: str, name: str) -> int:
-    """The exit status of the run; on whichever node Ray chose."""
+    """Runs ``name`` on the node that Ray chose. Returns its exit status."""
     if not (Path(root) / PLAN).exists():
         raise LPOError(f"A node does not see {root}; pass an --out on storage that all share.")
     # Ray cancels by calling the handler of SIGINT. Python installs none where a node was started
@@ -67,7 +67,7 @@ def work_on_node(root: str, name: str) -> int:
 
 
 def run_on_ray(root: Path, names: Sequence[str], address: str, board: Board) -> bool:
-    """Run ``names`` on the cluster at ``address``; False when a signal stopped it."""
+    """Runs ``names`` on the cluster at ``address``. Returns False if a signal stopped it."""
     ray, root = load_ray(), root.resolve()
     connect(ray, address)
     try:
@@ -121,7 +121,7 @@ def finish(ray: Any, root: Path, ref: Any, name: str, board: Board) -> None:
 
 
 def cancel(ray: Any, tasks: dict[Any, str], board: Board) -> None:
-    """Let the runs at work write a checkpoint."""
+    """Stops all tasks; those that run write a checkpoint first."""
     for ref in tasks:
         ray.cancel(ref, force=False)
     ray.wait(list(tasks), num_returns=len(tasks), timeout=PATIENCE)

@@ -1,8 +1,8 @@
-"""Sweeps: a grid in TOML, and the runs that it stands for.
+"""Sweeps: a grid in TOML, and its runs.
 
 A grid is algorithms × environments × thresholds × variants × seeds. A variant is a named set of
-options; one that names its ``algo`` is a column of its own, any other is crossed with ``algos``.
-An override reaches the columns that read it, and must reach one.
+options. A variant that names its ``algo`` is one column; any other is combined with every algorithm
+in ``algos``. An override applies to all columns that have the option; at least one must have it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ KEYS = {
     "thresholds": list, "preset": str, "overrides": dict, "variants": dict,
 }  # fmt: skip
 PARTS = ("bonus", "switch", "start", "features")
-OF_THE_GRID = ("env", "seed", "steps", "threshold")  # neither an override nor a variant
+OF_THE_GRID = ("env", "seed", "steps", "threshold")  # overrides and variants may not set these
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
@@ -39,7 +39,7 @@ class Grid(NamedTuple):
 
 
 def read_grid(path: Path) -> Grid:
-    """The runs of the grid in ``path``, every one of them checked."""
+    """Returns the grid in ``path``. Raises LPOError if any of its runs has a wrong option."""
     try:
         values = tomllib.loads(path.read_text())
     except (OSError, UnicodeDecodeError) as error:
@@ -53,7 +53,7 @@ def read_grid(path: Path) -> Grid:
 
 
 def expand(values: dict[str, Any]) -> Grid:
-    """All runs, seeds outermost: a sweep that is cut short has some seeds of every cell."""
+    """Returns all runs, seed by seed: a sweep that stops early has some seeds of every cell."""
     check(values)
     seeds = values["seeds"]
     seeds = range(seeds) if isinstance(seeds, int) else seeds
@@ -68,12 +68,12 @@ def expand(values: dict[str, Any]) -> Grid:
     for name in values.get("overrides", {}):
         own = [item.config for item in items if name not in columns[item.label]]
         if all(name not in flat(c) for c in own):
-            words = config.unknown_option(own[0], name, flat(own[0])) if own else "take it out."
+            words = config.unknown_option(own[0], name, flat(own[0])) if own else "remove it."
             raise LPOError(f"overrides sets {name}, which no run of the grid reads: {words}")
     names = [item.name for item in items]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise LPOError(f"The run {twice} is there twice; take one of the equal entries out.")
+        raise LPOError(f"The grid holds the run {twice} twice; remove one of the equal entries.")
     return Grid(values["name"], items)
 
 
@@ -92,7 +92,7 @@ def check(values: dict[str, Any]) -> None:
         if not values.get(key):
             raise LPOError(f"The grid has no {key}, or it is empty; add `{key} = …`.")
     if "algos" in values and "algos" not in needed:
-        raise LPOError("Every variant names its own algo, so algos is not used; take it out.")
+        raise LPOError("Every variant names its own algo, so algos is not used; remove it.")
     for key in ("algos", "envs"):
         if not all(isinstance(v, str) for v in values.get(key, [])):
             raise LPOError(f"{key} must be a list of names in quotes; correct it.")
@@ -109,12 +109,13 @@ def check_tables(tables: dict[str, dict[str, Any]]) -> None:
         for key in OF_THE_GRID if name != "overrides" else (*OF_THE_GRID, "algo"):
             if key in table:
                 raise LPOError(
-                    f"{name} sets {key}, which the grid itself decides; use its {key.rstrip('s')}s."
+                    f"{name} sets {key}, which belongs to the whole grid; set "
+                    f"{key.rstrip('s')}s at the top of the file."
                 )
 
 
 def labels(values: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The columns of the grid: what they are called and the options they set."""
+    """Returns the columns of the grid: their labels and the options they set."""
     algos, variants = values.get("algos", []), values.get("variants", {})
     if not variants:
         return {algo: {"algo": algo} for algo in algos}

@@ -1,7 +1,7 @@
-"""Sweeps: what the pool runs and the board shows.
+"""Sweeps: the jobs that the pool runs and the board shows.
 
-A job is one process. It has a name, a command, and a way to see where it stands on disk. Nothing
-else records what is done, so a grid that was interrupted goes on from what it finds.
+A job is one process. It has a name, a command, and methods that read from disk how far it is.
+Nothing else records what is done, so an interrupted grid continues from what is on disk.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Progress(NamedTuple):
 
 
 class Job(Protocol):
-    """One run of a grid, of whatever kind."""
+    """One job of a grid: a training run, or runs of the theory."""
 
     @property
     def root(self) -> Path:
@@ -49,11 +49,11 @@ class Job(Protocol):
         ...
 
     def standing(self) -> Standing:
-        """Returns where it stands, by what is on disk."""
+        """Returns how far it is, from what is on disk."""
         ...
 
     def progress(self) -> Progress:
-        """Returns its newest numbers; cheap, since the board asks often."""
+        """Returns its newest numbers. This must be cheap, since the board asks often."""
         ...
 
     def command(self, core: int | None) -> list[str]:

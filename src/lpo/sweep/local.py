@@ -1,4 +1,4 @@
-"""Sweeps: a pool of one process per core, each pinned to its own."""
+"""Sweeps: a pool with one process per core, each pinned to its core."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PATIENCE = 60.0  # seconds that runs get to write a checkpoint when the sweep is
 
 
 class Working(NamedTuple):
-    """A job at work."""
+    """A job that runs."""
 
     job: Job
     core: int | None
@@ -30,10 +30,11 @@ class Working(NamedTuple):
 
 @contextlib.contextmanager
 def shared_code(root: Path) -> Iterator[dict[str, str]]:
-    """What one run compiles, the others find: equal bits, sooner.
+    """Yields variables that let all runs of a sweep share compiled code, which saves time.
 
-    Compiled code is trusted when it is loaded, so a sweep reads what its own runs wrote and leaves
-    nothing behind. Where the user has named a cache, that one is used.
+    JAX trusts compiled code that it loads. So the cache is empty at the start, only the runs of
+    this sweep write to it, and it is deleted at the end. A cache that the user has set is used
+    instead.
     """
     folder = root / ".compiled"
     shutil.rmtree(folder, ignore_errors=True)
@@ -47,7 +48,7 @@ def shared_code(root: Path) -> Iterator[dict[str, str]]:
 
 
 def launch(job: Job, core: int | None, inherited: IO[bytes], variables: dict[str, str]) -> Working:
-    """From the main thread only: a run ends with the thread that started it."""
+    """Starts a job. Call it from the main thread: a run ends with the thread that started it."""
     with open(log_file(job.root, job.name), "ab") as log:
         process = subprocess.Popen(
             job.command(core),
@@ -68,7 +69,7 @@ def run_local(
     lock: IO[bytes],
     variables: dict[str, str],
 ) -> bool:
-    """Run ``jobs``, in order, on ``cores``; False when a signal stopped it.
+    """Runs ``jobs`` in order on ``cores``. Returns False if a signal stopped it.
 
     The processes inherit ``lock`` and find ``variables`` in their environment.
     """
@@ -101,7 +102,7 @@ def finish(one: Working, board: Board) -> None:
 
 
 def stop(working: list[Working], board: Board) -> None:
-    """Let every run end its iteration and write a checkpoint."""
+    """Lets every run end its iteration and write a checkpoint."""
     for one in working:
         one.process.terminate()
     deadline = time.monotonic() + PATIENCE
@@ -113,7 +114,7 @@ def stop(working: list[Working], board: Board) -> None:
 
 @contextlib.contextmanager
 def ended(working: list[Working]) -> Iterator[None]:
-    """No run outlives the pool, whatever ends it."""
+    """Kills the runs that are left when the pool ends for any reason."""
     try:
         yield
     finally:
@@ -125,7 +126,7 @@ def ended(working: list[Working]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def stop_flag() -> Iterator[list[int]]:
-    """A list that a first Ctrl-C or SIGTERM fills; a second Ctrl-C is not held back."""
+    """Yields a list that the first Ctrl-C or SIGTERM fills; a second one has its usual effect."""
     received: list[int] = []
 
     def ask(signum: int, frame: object) -> None:

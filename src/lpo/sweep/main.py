@@ -23,7 +23,10 @@ def sweep(
     only_plan: bool,
     device: str = "host",
 ) -> int:
-    """Exit status: 0 when every run is done, 1 when some failed, 130 when it was stopped."""
+    """Runs a grid.
+
+    Returns the exit status: 0 if every run is done, 1 if some failed, 130 if it was stopped.
+    """
     grid = read_grid(file)
     root = out or Path("runs") / grid.name
     if only_plan:
@@ -59,7 +62,7 @@ def sweep(
 
 
 def places(workers: int | None, flag: str = "--workers") -> Sequence[int | None]:
-    """One core for each worker."""
+    """Returns a core for each worker. Raises LPOError for more workers than cores."""
     cores = usable_cores()
     if workers is not None and not 1 <= workers <= len(cores):
         raise LPOError(
@@ -70,13 +73,13 @@ def places(workers: int | None, flag: str = "--workers") -> Sequence[int | None]
 
 
 def conclude(board: Board, root: Path, command: str, finished: bool) -> int:
-    """Returns the exit status, and says what the same ``command`` would go on with."""
+    """Prints how a grid ended and how ``command`` continues it. Returns the exit status."""
     failed = [name for name, track in board.tracks.items() if track.state == "failed"]
     for name in failed:
         print(f"failed: {name}, see {root / name}.log")
     print(board.summary())
     if not finished:
-        print(f"Stopped; go on with the same `{command}`.")
+        print(f"Stopped; continue with the same `{command}`.")
         return 130
     if failed:
         print(f"Run the same `{command}` again to retry what failed.")
@@ -85,7 +88,7 @@ def conclude(board: Board, root: Path, command: str, finished: bool) -> int:
 
 
 def print_plan(root: Path, grid: Grid) -> None:
-    """Each run and where it stands; nothing is started."""
+    """Prints each run and how far it is. Starts nothing."""
     for item in grid.items:
         state, steps = standing(root, item)
         print(f"{state:8s} {steps:>10,} / {item.config.steps:,}  {root / item.name}")

@@ -1,7 +1,7 @@
-"""Sweeps: the directory of a sweep, and where each of its runs stands.
+"""Sweeps: the directory of a sweep, and how far each of its runs is.
 
-``sweep.json`` holds the plan; beside it lie a directory and a log for every run. What a run has
-reached is read from its own directory, so there is no second record that could disagree.
+``sweep.json`` holds the plan. Beside it there are a directory and a log for every run. How far a
+run is is read from its own directory, so there is no second record that could disagree.
 """
 
 from __future__ import annotations
@@ -31,9 +31,12 @@ class Standing(NamedTuple):
 
 
 def write_plan(root: Path, grid: Grid) -> None:
-    """Make ``root`` the directory of ``grid``; runs that are there already stay."""
+    """Writes the plan of ``grid`` to ``root``. Keeps runs that are already there.
+
+    Raises LPOError where one of them was made with other options.
+    """
     for item in grid.items:
-        standing(root, item)  # refuses runs that were made with other options
+        standing(root, item)  # raises for a run that was made with other options
     runs = [
         {"name": item.name, "label": item.label, "config": config.to_dict(item.config)}
         for item in grid.items
@@ -71,9 +74,9 @@ def read_item(root: Path, name: str) -> Item:
 
 @contextlib.contextmanager
 def held(root: Path, patience: float = 20.0, plan: str = PLAN) -> Iterator[IO[bytes]]:
-    """One sweep at a time in ``root``, which must be empty or hold the file ``plan``.
+    """Locks ``root`` for one sweep. ``root`` must be empty or hold the file ``plan``.
 
-    Runs inherit the lock, so that it outlives a killed sweep until the last of its runs has ended.
+    The runs inherit the lock: after a killed sweep it is held until the last run has ended.
     """
     foreign = root.is_dir() and any(p.name != LOCK for p in root.iterdir())
     if foreign and not (root / plan).exists():
@@ -87,13 +90,13 @@ def held(root: Path, patience: float = 20.0, plan: str = PLAN) -> Iterator[IO[by
         deadline = time.monotonic() + patience
         while not lock(file):
             if time.monotonic() > deadline:
-                raise LPOError(f"Another sweep is at work in {root}; wait for it, or stop it.")
+                raise LPOError(f"Another sweep is running in {root}; wait for it, or stop it.")
             time.sleep(0.2)
         yield file
 
 
 def standing(root: Path, item: Item) -> Standing:
-    """Returns how far the run has come. Raises LPOError for one made with other options."""
+    """Returns how far a run is. Raises LPOError if it was made with other options."""
     run = RunDirectory(root / item.name)
     if not run.exists:
         return Standing("new", 0)
@@ -110,28 +113,28 @@ def check_same(run: RunDirectory, c: Config) -> None:
         if before.get(key) != now.get(key):
             raise LPOError(
                 f"{run} was made with {key} {before.get(key)!r}, and the grid says "
-                f"{now.get(key)!r}; pass another --out, or take the old sweep away."
+                f"{now.get(key)!r}; pass another --out, or delete the old sweep."
             )
 
 
 def clear(run: RunDirectory) -> None:
-    """Takes away a run that has no checkpoint yet: it starts anew."""
+    """Deletes a run that has no checkpoint yet, so that it can start again."""
     if not run.path.exists():
         return
     if foreign := run.foreign():
-        raise LPOError(f"{run} holds {foreign[0]}, which is not of a run; take it away.")
+        raise LPOError(f"{run} holds {foreign[0]}, which is not a file of a run; move it away.")
     with run.claim():
         shutil.rmtree(run.path)
 
 
 def await_writer(run: RunDirectory, patience: float = 60.0) -> None:
-    """Waits for a writer on a lost node, which lives a little longer than the node."""
+    """Waits while another process writes to the run, as one on a lost node may for a while."""
     deadline = time.monotonic() + patience
     while run.metrics_file.exists():
         with contextlib.suppress(LPOError), run.claim():
             return
         if time.monotonic() > deadline:
-            return  # whoever opens the run will say so
+            return  # opening the run raises the error
         time.sleep(0.5)
 
 
@@ -140,7 +143,7 @@ def log_file(root: Path, name: str) -> Path:
 
 
 def last_words(root: Path, name: str) -> str:
-    """The last line of a run's log: what it failed with."""
+    """Returns the last line of a run's log, which says why it failed."""
     with contextlib.suppress(OSError):
         lines = log_file(root, name).read_text(errors="replace").strip().splitlines()
         return lines[-1] if lines else ""

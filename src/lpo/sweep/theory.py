@@ -1,8 +1,8 @@
 """Sweeps: the grid of `lpo theory compare` on the cores of this machine.
 
-A run that has ended is one line of ``runs.jsonl``. A grid that is started again in the same folder
-does only what is missing there. A job is the seeds of one algorithm on one MDP: most runs take
-seconds, and one process loads the compiled code for all of them.
+A finished run is one line of ``runs.jsonl``. A grid that is started again in the same folder runs
+only what is missing there. A job is the seeds of one algorithm on one MDP: most runs take seconds,
+and one process loads the compiled code for all of them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WORDS = Words("runs", "gap/V*", 3)
 
 
 class TheoryJob(NamedTuple):
-    """Runs of one algorithm on one MDP, which differ in their seeds alone."""
+    """Runs of one algorithm on one MDP that differ only in their seeds."""
 
     ledger: Ledger
     cells: tuple[Cell, ...]
@@ -67,7 +67,7 @@ class TheoryJob(NamedTuple):
 
 
 def split(grid: Sequence[Cell], ledger: Ledger, workers: int) -> list[TheoryJob]:
-    """Returns a job for each algorithm and MDP, or several where workers would stand idle."""
+    """Returns a job for each algorithm and MDP, or several if there are more workers than that."""
     groups: dict[Cell, list[Cell]] = {}
     for cell in dict.fromkeys(grid):
         groups.setdefault(replace(cell, seed=0), []).append(cell)
@@ -83,8 +83,8 @@ def split(grid: Sequence[Cell], ledger: Ledger, workers: int) -> list[TheoryJob]
 def run_grid(grid: Sequence[Cell], out: Path, processes: int, again: str) -> list[Row] | int:
     """Runs what is missing under ``out``, on as many cores as ``processes``.
 
-    Returns the rows of the grid, old and new; or the exit status where some failed (1) or a signal
-    stopped it (130). ``again`` is the command that goes on.
+    Returns the rows of the grid, old and new, or the exit status if some failed (1) or a signal
+    stopped it (130). ``again`` is the command that continues the grid.
     """
     cores = places(processes, "--processes")
     with held(out, plan=RUNS) as owned:
@@ -103,7 +103,7 @@ def run_grid(grid: Sequence[Cell], out: Path, processes: int, again: str) -> lis
 
 
 def drop_empty_logs(jobs: Sequence[TheoryJob]) -> None:
-    """A run that said nothing needs no log."""
+    """Deletes the logs of jobs that printed nothing."""
     for path in (log_file(job.root, job.name) for job in jobs):
         if path.exists() and path.stat().st_size == 0:
             path.unlink()

@@ -22,7 +22,7 @@ RUNS = "runs.jsonl"
 
 
 class Ledger:
-    """The finished runs of a folder, as they come in."""
+    """The finished runs of a folder, one line of a file each."""
 
     def __init__(self, root: Path):
         self.path = root / RUNS
@@ -43,12 +43,12 @@ class Ledger:
         return self._rows
 
     def of(self, cells: Sequence[Cell]) -> list[Row]:
-        """Returns the rows of those cells that are done, in their order."""
+        """Returns the rows of the cells that are done, in the order of the cells."""
         rows = self.rows()
         return [rows[cell.key] for cell in cells if cell.key in rows]
 
     def append(self, row: Row) -> None:
-        """Adds a row; of several processes, one writes at a time."""
+        """Adds a row. Only one process writes at a time."""
         with open(self.path, "ab+") as file:
             while not lock(file):
                 time.sleep(0.02)
@@ -63,18 +63,18 @@ def _last_byte(file: IO[bytes]) -> bytes:
 
 
 def written(cells: Sequence[Cell]) -> str:
-    """Returns cells that differ in their seeds alone as one word of a command line."""
+    """Returns cells that differ only in their seeds as one argument of a command line."""
     return json.dumps([cells[0].key, [cell.seed for cell in cells]])
 
 
 def read(word: str) -> list[Cell]:
-    """The cells of ``written``."""
+    """Returns the cells of an argument that ``written`` made."""
     key, seeds = json.loads(word)
     return [replace(Cell.from_key(key), seed=seed) for seed in seeds]
 
 
 def work(root: Path, word: str) -> None:
-    """Does the runs that are missing, in order."""
+    """Runs the cells that are missing, in order."""
     ledger, cells = Ledger(root), read(word)
     missing = [cell for cell in cells if not ledger.of([cell])]
     for cell in missing[:1]:  # a short run loads the compiled code before the clock starts

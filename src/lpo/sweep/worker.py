@@ -1,6 +1,6 @@
 """Sweeps: one run in a process of its own, ``python -m lpo.sweep.worker ROOT NAME``.
 
-It starts, resumes or leaves alone, by what the run directory says, and ends with its parent.
+It starts the run, resumes it, or does nothing if it is finished. The process ends with its parent.
 """
 
 from __future__ import annotations
@@ -20,18 +20,21 @@ ONE_THREAD = {name: "1" for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", 
 
 
 def command(root: Path, name: str, core: int | None, module: str = "lpo.sweep.worker") -> list[str]:
-    """The command line of the worker, for a parent that is this process."""
+    """Returns the command line of a worker whose parent is this process."""
     pinned = "" if core is None else str(core)
     return [sys.executable, "-m", module, str(root), name, str(os.getpid()), pinned]
 
 
 def environment(**more: str) -> dict[str, str]:
-    """One thread of linear algebra, since a run has one core; what the user told JAX stays."""
+    """Returns the variables of a worker: one thread, since a run has one core.
+
+    What the user has set for JAX is kept.
+    """
     return {**DEFAULTS, **more, **os.environ, **ONE_THREAD}
 
 
 def die_with(parent: int) -> None:
-    """The kernel kills this process when its parent ends, however that ends (Linux)."""
+    """Tells the kernel to kill this process when its parent ends for any reason (Linux)."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:  # it ended before the call
@@ -44,7 +47,7 @@ def pin(core: int) -> None:
 
 
 def work(root: Path, name: str) -> None:
-    """Brings the run to its end: from nothing, from its last checkpoint, or not at all."""
+    """Trains the run to its end, from the start or from its last checkpoint."""
     from lpo.runs.directory import RunDirectory
     from lpo.runs.progress import watched_lines
     from lpo.runs.run import resume, start, stopping_on_signals

@@ -1,4 +1,4 @@
-"""When may the policy change? One file for each answer."""
+"""Switches: when may the policy change? The fixed schedules, and sensitivity sampling."""
 
 from lpo.switch.base import (
     Every,

@@ -1,4 +1,4 @@
-"""When may the policy change? The contract, and the schedules that are known beforehand."""
+"""The contract of a switch (when may the policy change?), and switches with a fixed schedule."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Rows(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What a switch is shown: the rollout so far, which rows are new, and who acted."""
+    """What a switch sees: the rollout so far, which rows are new, and the policy that acted."""
 
     rollout: Rollout  # the whole padded buffer
     rows: range | Rows  # collected since the last look
@@ -53,7 +53,7 @@ class Switch(NamedTuple):
 
 
 class SwitchPart(Part):
-    """When may the policy change? Options of a switch and the factory that makes it."""
+    """The options of a switch. ``make`` returns the switch itself."""
 
     kinds: ClassVar[Kinds[SwitchPart]] = Kinds("switch", "lpo.switches")
     rollout: int
@@ -67,7 +67,7 @@ class SwitchOptions(SwitchPart):
     """Options that every switch has."""
 
     rollout: PositiveInt = 2048
-    """N: steps of a rollout, all environments together (of the first one when rollouts grow)."""
+    """N: steps of a rollout, all environments together (of the first rollout where they grow)."""
 
 
 class ScheduleState(NamedTuple):
@@ -75,7 +75,7 @@ class ScheduleState(NamedTuple):
 
 
 def schedule(sizes: np.ndarray) -> Switch:
-    """Rollout k has ``sizes[k]`` steps; beyond the end the last size stays."""
+    """Returns the switch whose rollout k has ``sizes[k]`` steps; the last size repeats."""
     table = jnp.asarray(sizes, jnp.int32)
 
     def wait(state: ScheduleState) -> Array:
@@ -99,7 +99,7 @@ class Every(SwitchOptions):
 
 
 def every(n: int) -> Switch:
-    """A policy change every ``n`` steps (PPO, RND, ENIAC)."""
+    """Returns the switch that changes the policy every ``n`` steps (PPO, RND, ENIAC)."""
     return schedule(np.array([n]))
 
 
@@ -118,15 +118,15 @@ class Growth(SwitchOptions):
 
 
 def growth_sizes(n: int, iterations: int) -> np.ndarray:
-    """Line 5 of Algorithm 7: T_k = ⌈(1 + 1/K)^k N⌉ for k = 0 … K−1."""
+    """Returns T_k = ⌈(1 + 1/K)^k N⌉ for k = 0 … K−1 (line 5 of Algorithm 7)."""
     k = np.arange(iterations)
     return np.ceil((1 + 1 / iterations) ** k * n - 1e-9).astype(np.int64)
 
 
 def growth_iterations(n: int, budget: int) -> int:
-    """The K for which the rollouts of Algorithm 7 add up to the step budget: Σ_k T_k ≥ budget.
+    """Returns the smallest K whose rollouts fill the step budget: Σ_k T_k ≥ budget.
 
-    The paper gives K no value of its own (its table lists T = 2e6, the number of steps).
+    The paper states no value of K (its table lists T = 2e6, the number of steps).
     """
     low, high = 1, max(1, -(-budget // n))
     while low < high:
@@ -139,5 +139,8 @@ def growth_iterations(n: int, budget: int) -> int:
 
 
 def growth(n: int, iterations: int) -> Switch:
-    """LPO's coarse stand-in for sensitivity sampling: rollouts grow by 1 + 1/K each."""
+    """Returns LPO's switch (line 5 of Algorithm 7): each rollout is 1 + 1/K times the one before.
+
+    In the paper this schedule replaces the sensitivity sampling of Algorithm 2.
+    """
     return schedule(growth_sizes(n, iterations))

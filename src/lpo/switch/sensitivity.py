@@ -1,16 +1,18 @@
-"""Online sensitivity sampling for deep agents: switch when there is something to learn (Alg. 1, 2).
+"""Online sensitivity sampling for deep agents: new data decide when to switch (Algorithms 1, 2).
 
-The paper's deep agent replaces Algorithm 2 by a growing rollout. Here every collected (s,a) is
-measured against the sampled set Ẑ over a linear class f = θᵀφ (``lpo.math.features``), ‖Δθ‖ ≤ ρ,
-whose sensitivity (E1) is a closed form,
+The paper's deep agent replaces Algorithm 2 by rollouts that grow. Here every collected (s,a) is
+measured against the sampled set Ẑ. The function class is linear, f = θᵀφ (``lpo.math.features``),
+with differences ‖Δθ‖ ≤ ρ. Its sensitivity (eq. E1) has a closed form,
 
     s(z) = sup_Δ Δ(z)² / (min{‖Δ‖²_Ẑ, 4NW²} + 1) = max{φᵀ(Σ + I/ρ²)⁻¹φ, ρ²‖φ‖²/(4NW² + 1)},
 
-and Ẑ is its Gram matrix Σ = Σ_Ẑ φφᵀ. Algorithm 1 switches whenever Ẑ changes; with real-valued
-observations that is at once, so this switch waits until the additions matter: until log det
-(Σ + I/ρ²) has risen by τ times the effective dimension d = tr Σ(Σ + I/ρ²)⁻¹. As
-∂ log det/∂ log n = d for n samples of one distribution, stationary data fire it when the data
-have grown by the factor e^τ, the paper's schedule with 1 + 1/K = e^τ, and new data fire it sooner.
+where Σ = Σ_Ẑ φφᵀ is the Gram matrix of Ẑ. Algorithm 1 switches whenever Ẑ changes. With real-valued
+observations Ẑ changes at almost every step, so this switch waits until the additions matter: until
+log det(Σ + I/ρ²) has risen by τ times the effective dimension d = tr Σ(Σ + I/ρ²)⁻¹.
+
+For n samples of one distribution, ∂ log det/∂ log n = d. So with stationary data the switch fires
+when the data have grown by the factor e^τ: this is the paper's schedule with 1 + 1/K = e^τ. With
+new data it fires sooner.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from lpo.problem import Problem
 from lpo.switch.base import Look, Switch, SwitchOptions, SwitchPart
 from lpo.types import Rollout
 
-RHO = 1.0  # radius of the ball of differences Δθ; with ‖φ‖ ≤ 1 a function moves by at most ρ = 2W
+RHO = 1.0  # radius of the ball of differences Δθ; with ‖φ‖ ≤ 1 functions differ by at most ρ = 2W
 BLOCK = 128  # samples that are measured together
 RANK = 16  # additions that are made together
 
@@ -40,24 +42,25 @@ RANK = 16  # additions that are made together
 @SwitchPart.kinds.add
 @options
 class Sensitivity(SwitchOptions):
-    """Online sensitivity sampling decides when there is something to learn."""
+    """Online sensitivity sampling decides when the policy changes (Algorithms 1 and 2)."""
 
     kind: ClassVar[str] = "sensitivity"
     tau: Annotated[Axis[Positive], Short("switch_tau")] = 0.07
-    """τ: the policy changes when the data are worth e^τ times what they were (log det of Ẑ)."""
+    """τ: the policy changes when log det of Ẑ has risen by τ times its effective dimension."""
     largest: Annotated[PositiveInt | None, Short("switch_largest")] = None
-    """Largest rollout, in steps; by default 4 times the smallest."""
+    """Largest rollout, in steps; by default 4 times the smallest, which is `rollout`."""
     memory: Annotated[Count, Short("switch_memory")] = 50_000
     """Half-life of the data in Ẑ, in environment steps (0: they never fade)."""
     factor: Annotated[Axis[Positive], Short("switch_factor")] = 4.0
-    """C·log(N𝒩/δ) of Algorithm 2: a sample enters Ẑ with about this times its sensitivity."""
+    """C·log(N𝒩/δ) of Algorithm 2: a sample enters Ẑ with probability about factor·sensitivity."""
     features: FeatureOptions = Fourier()
     """Features of (s,a)."""
 
     def __post_init__(self) -> None:
         if self.largest is not None and self.largest < self.rollout:
             raise LPOError(
-                f"The largest rollout is {self.largest} and the smallest {self.rollout}; "
+                f"The largest rollout is {self.largest}, which is below the smallest, "
+                f"{self.rollout}; "
                 f"raise {named('switch_largest')} or lower {named('rollout')}."
             )
 
@@ -77,7 +80,7 @@ class Sensitivity(SwitchOptions):
 
 
 class Sight(NamedTuple):
-    """The new samples of a look, in one shape whatever the look."""
+    """The new samples of a ``Look``, in arrays that always have the same shape."""
 
     rollout: Rollout  # the last rows of the buffer, of which ``valid`` marks the new ones
     params: Any
@@ -86,20 +89,20 @@ class Sight(NamedTuple):
 
 
 class Input(NamedTuple):
-    """What features are made of: the number of its entries, and how they are read."""
+    """The input of the features: its size, and the function that reads it."""
 
     size: int
     read: Callable[[Sight], Array]
 
 
 def pair_input(problem: Problem) -> Input:
-    """Returns (s,a)."""
+    """Returns the input (s,a)."""
     pair = problem.reader("sa")
     return Input(pair.size, lambda sight: pair.read(sight.rollout))
 
 
 def critic_input(problem: Problem) -> Input:
-    """Returns the critic's last hidden layer and a."""
+    """Returns the input that joins the critic's last hidden layer and a."""
 
     def read(sight: Sight) -> Array:
         obs = normalize(sight.moments, sight.rollout.obs, problem.obs_clip)
@@ -115,7 +118,7 @@ class SensitivityState(NamedTuple):
     looks: Array  # [] looks so far, the counter of that stream
     steps: Array  # [] environment steps since the last switch
     features: Any
-    gram: Array  # [D, D] Σ of Ẑ, copies and fading included
+    gram: Array  # [D, D] Σ of Ẑ, with copies and fading
     inverse: Array  # [D, D] (Σ + I/ρ²)⁻¹
     logdet: Array  # [] log det(ρ²Σ + I)
     rise: Array  # [] of logdet since the last switch
@@ -125,34 +128,36 @@ class SensitivityState(NamedTuple):
 
 
 class Turns(NamedTuple):
-    """A block of samples on its way into Ẑ."""
+    """The state of the loop that adds a block of samples to Ẑ, one after another."""
 
-    at: Any  # [] the first sample that has not had its turn
-    hit: Any  # [] the next one to be added
+    at: Any  # [] the first sample that was not yet looked at
+    hit: Any  # [] the next sample to add
     s: Array  # [B] sensitivities
-    n: Array  # [B] copies that each would enter with
+    n: Array  # [B] copies of each sample if it is added
     k: Array  # [B, B] ΦMΦᵀ
-    copies: Array  # [B] that went in
-    sensitivity: Array  # [B] at each one's turn
+    copies: Array  # [B] copies that were added
+    sensitivity: Array  # [B] of each sample when it was looked at
     rise: Array  # [] of log det
 
 
 class Absorbed(NamedTuple):
+    """The result of adding a block of samples to Ẑ."""
+
     gram: Array
     inverse: Array
     rise: Array  # [] of log det
-    copies: Array  # [B] how many copies of each sample went into Ẑ
-    sensitivity: Array  # [B] at its turn
+    copies: Array  # [B] copies of each sample that were added
+    sensitivity: Array  # [B] of each sample when it was looked at
 
 
 def absorb(
     gram: Array, inverse: Array, phi: Array, u: Array, valid: Array, factor: float, floor: float
 ) -> Absorbed:
-    """Algorithm 2 on a block of B samples one after another, exactly, updating Σ once.
+    """Runs Algorithm 2 on B samples. Equals one sample after another, but updates Σ only once.
 
-    A sample enters with probability 1/n, n = max{1, ⌊1/s_z⌋} copies, s_z = ``factor``·sensitivity.
-    Only ΦMΦᵀ [B, B] has to follow the turns, as M = (Σ + I/ρ²)⁻¹ moves by Sherman-Morrison:
-    K ← K − c k kᵀ/(1 + c k_i).
+    A sample enters Ẑ with probability 1/n, and then with n = max{1, ⌊1/s_z⌋} copies, where
+    s_z = ``factor``·sensitivity. Between samples only K = ΦMΦᵀ [B, B] has to be updated: when
+    c copies enter, M = (Σ + I/ρ²)⁻¹ changes by Sherman-Morrison, so K ← K − c k kᵀ/(1 + c k_i).
     """
     least = floor * (phi**2).sum(-1)
     order = jnp.arange(len(phi))
@@ -162,7 +167,7 @@ def absorb(
         return s, jnp.maximum(1.0, jnp.floor(1 / jnp.maximum(factor * s, 1e-9)))
 
     def seek(turns: Turns) -> Turns:
-        """Until an addition nothing changes, so the next one is found in one look."""
+        """Finds the next sample to add. Nothing changes before it, so all are compared at once."""
         s, n = scores(turns.k)
         hits = valid & (order >= turns.at) & (u * n < 1)
         return turns._replace(hit=jnp.where(hits.any(), hits.argmax(), len(phi)), s=s, n=n)
@@ -194,9 +199,10 @@ def absorb(
 
 
 def add_copies(gram: Array, inverse: Array, phi: Array, copies: Array) -> tuple[Array, Array]:
-    """Σ ← Σ + Φᵀ diag(c) Φ and its inverse by Woodbury, ``RANK`` of the added rows at a time:
+    """Returns Σ + Φᵀ diag(c) Φ and the new inverse, by Woodbury's identity.
 
-    M ← M − V(I + K)⁻¹Vᵀ with V = MΦᵀ√c and K = √c ΦMΦᵀ√c. Few rows are added to a known Ẑ.
+    M ← M − V(I + K)⁻¹Vᵀ with V = MΦᵀ√c and K = √c ΦMΦᵀ√c. It takes ``RANK`` rows with c > 0 at a
+    time; once the data are known, there are few of them.
     """
     order = jnp.argsort(copies == 0, stable=True)  # the added ones come first
     order = jnp.pad(order, (0, -len(phi) % RANK), constant_values=len(phi))
@@ -215,7 +221,7 @@ def add_copies(gram: Array, inverse: Array, phi: Array, copies: Array) -> tuple[
 
 
 def inverse_of(gram: Array, rho: float) -> tuple[Array, Array]:
-    """(Σ + I/ρ²)⁻¹ and log det(ρ²Σ + I) afresh."""
+    """Returns (Σ + I/ρ²)⁻¹ and log det(ρ²Σ + I), computed from Σ."""
     eye = jnp.eye(len(gram))
     lower = jnp.linalg.cholesky(rho**2 * gram + eye)
     inverse = rho**2 * jax.scipy.linalg.cho_solve((lower, True), eye)
@@ -223,12 +229,12 @@ def inverse_of(gram: Array, rho: float) -> tuple[Array, Array]:
 
 
 def dimension(inverse: Array, rho: float) -> Array:
-    """d = tr Σ(Σ + I/ρ²)⁻¹ = D − tr(Σ + I/ρ²)⁻¹/ρ²: directions that Ẑ knows."""
+    """Returns d = tr Σ(Σ + I/ρ²)⁻¹ = D − tr(Σ + I/ρ²)⁻¹/ρ², the directions that Ẑ knows."""
     return len(inverse) - jnp.trace(inverse) / rho**2
 
 
 class Rule(NamedTuple):
-    """The numbers of a sensitivity switch."""
+    """The constants of a sensitivity switch."""
 
     features: Features
     smallest: int  # environment steps of a rollout
@@ -241,7 +247,7 @@ class Rule(NamedTuple):
 
 
 def empty_set(rule: Rule, key: Array) -> SensitivityState:
-    """Ẑ = ∅."""
+    """Returns the state with Ẑ = ∅."""
     key_features, key_sampling = jax.random.split(key)
     size, zero = rule.features.size, jnp.int32(0)
     return SensitivityState(
@@ -260,7 +266,10 @@ def empty_set(rule: Rule, key: Array) -> SensitivityState:
 
 
 def measure(rule: Rule, state: SensitivityState, x: Array, valid: Array):
-    """Algorithm 2 over the new samples; moments first, so that no input is off the scale."""
+    """Runs Algorithm 2 on the new samples. Returns the state and their mean sensitivity.
+
+    The samples first enter the moments of the features, so that all inputs are normalised.
+    """
     state = state._replace(features=rule.features.observe(state.features, x, valid))
     phi = rule.features.apply(state.features, x)
     key = jax.random.fold_in(jax.random.wrap_key_data(state.key), state.looks)
@@ -293,7 +302,10 @@ def measure(rule: Rule, state: SensitivityState, x: Array, valid: Array):
 
 
 def renew(rule: Rule, state: SensitivityState) -> SensitivityState:
-    """After a switch: old data fade, and the inverse is computed afresh (float32 drifts)."""
+    """Returns the state after a switch: old data fade, and the inverse is computed anew.
+
+    Updates in float32 would make the inverse drift.
+    """
     keep = 1.0 if rule.memory is None else 0.5 ** (state.steps / rule.memory)
     gram = keep * state.gram
     inverse, logdet = inverse_of(gram, rule.rho)
@@ -309,7 +321,10 @@ def renew(rule: Rule, state: SensitivityState) -> SensitivityState:
 
 
 def decide(rule: Rule, state: SensitivityState, x: Array, valid: Array, steps: Array):
-    """Line 7 of Algorithm 1: has Ẑ changed enough for another policy?"""
+    """Line 7 of Algorithm 1: has Ẑ changed enough for a new policy?
+
+    Returns the answer, the state and the metrics.
+    """
     state, mean = measure(rule, state, x, valid)
     state = state._replace(steps=state.steps + steps)
     known = dimension(state.inverse, rule.rho)
@@ -341,12 +356,13 @@ def sensitivity(
     horizon: int,
     rho: float = RHO,
 ) -> Switch:
-    """Fire when Ẑ has grown by ``tau``, within [``smallest``, ``largest``] environment steps.
+    """Returns the switch that fires when Ẑ has grown by ``tau``.
 
-    ``read`` turns a `Sight` into feature inputs; ``memory`` is the half-life of old data in steps
-    (the policy moves and so does what matters; None: Ẑ never fades, as in the paper); ``factor``
-    is C·log(N𝒩/δ) of Algorithm 2; ``horizon`` is its N, the step budget. Looks are a quarter of
-    the smallest rollout apart.
+    A rollout has between ``smallest`` and ``largest`` environment steps, and the switch looks at
+    it every ``smallest``/4 steps. ``read`` turns a `Sight` into the inputs of the features.
+    ``memory`` is the half-life of old data in steps (None: Ẑ never fades, as in the paper): as the
+    policy changes, old data matter less. ``factor`` is C·log(N𝒩/δ) of Algorithm 2, ``horizon`` its
+    N, the step budget.
     """
     rows = -(-smallest // (4 * num_envs))
     floor = rho**2 / (horizon * rho**2 + 1)  # 4NW² with W = ρ/2
@@ -367,7 +383,7 @@ def sensitivity(
 
 
 def window(look: Look, rows: int) -> Sight:
-    """Returns the last ``rows`` rows with the new ones valid, on the host or on a device."""
+    """Returns the last ``rows`` rows, of which only the new ones are valid, on host or device."""
     start, stop, r = look.rows.start, look.rows.stop, look.rollout
     if isinstance(stop, int):
         first = max(stop, rows) - rows
