@@ -38,7 +38,8 @@ def make(body: Body) -> Callable[..., Simulated]:
             overflow = rows | jnp.where(bits & CONTACT_BITS != 0, CONTACTS, 0)
             return Simulated(data.qpos, data.qvel, data.qacc_warmstart, overflow)
 
-        with jax.default_matmul_precision("highest"):  # a GPU rounds products to 10 bits otherwise
+        # A GPU rounds products to 10 bits otherwise; and MJX broadcasts as it likes.
+        with jax.default_matmul_precision("highest"), jax.numpy_rank_promotion("allow"):
             return jax.vmap(one)(qpos, qvel, warmstart, ctrl)
 
     return many
