@@ -59,7 +59,7 @@ def compare(task: SparseLocomotion, n: int, steps: int, rounds: int, threads: in
     shape = (steps, n, *(batch.action_space.shape or ()))
     actions = np.random.default_rng(0).uniform(-1, 1, shape).astype(np.float32)
     resets = record_resets(batch, actions)
-    with gymnasium.make(task.base_id) as env:
+    with contextlib.closing(gymnasium.make(task.base_id)) as env:
         plain: Any = env.unwrapped
         raw = replayer(plain.model, task.frame_skip, actions, resets)
     lean = replayer(load_physics(task.xml).model, task.frame_skip, actions, resets)

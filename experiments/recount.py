@@ -81,6 +81,6 @@ def lock() -> str:
 TABLES = {"cheetah": cheetah, "lock": lock}
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("table", choices=TABLES)
     print(TABLES[parser.parse_args().table]())

@@ -5,7 +5,7 @@ with terminal states, time limits and both at once, and learns from it with ``PP
 minibatch a call; nothing of SB3's arithmetic is repeated here. Recorded are what the environments
 truly gave (``reward`` before SB3 adds γV(final observation) to it at a time limit) and SB3's
 values, log-probabilities, advantages, returns, losses, gradients before and after the norm clip,
-and parameters. ``tests/test_sb3_agreement.py`` compares them with ours and needs no torch.
+and parameters. ``tests/math/test_sb3_agreement.py`` compares them with ours and needs no torch.
 
     pip install 'lpo-rl[bench]'
     python scripts/sb3_reference.py
@@ -20,12 +20,12 @@ from unittest import mock
 
 import gymnasium
 import numpy as np
-import torch
+import torch  # pyright: ignore[reportMissingImports]
 from gymnasium import spaces
-from stable_baselines3 import PPO, __version__
-from stable_baselines3.common.callbacks import CallbackList
-from stable_baselines3.common.logger import Logger
-from stable_baselines3.common.vec_env import DummyVecEnv
+from stable_baselines3 import PPO, __version__  # pyright: ignore[reportMissingImports]
+from stable_baselines3.common.callbacks import CallbackList  # pyright: ignore[reportMissingImports]
+from stable_baselines3.common.logger import Logger  # pyright: ignore[reportMissingImports]
+from stable_baselines3.common.vec_env import DummyVecEnv  # pyright: ignore[reportMissingImports]
 
 OUT = Path(__file__).resolve().parents[1] / "tests" / "data" / "sb3_reference.npz"
 SPACES = {
@@ -141,8 +141,8 @@ def train_once(model: PPO, samples: Any) -> dict[str, np.ndarray]:
     ):
         model.train()
     log = model.logger.name_to_value
-    record = {f"loss/{k}": np.float32(log[name]) for k, name in LOSSES.items()}
-    record["loss/total"] = np.float32(log["train/loss"])
+    record = {f"loss/{k}": np.array(log[name], np.float32) for k, name in LOSSES.items()}
+    record["loss/total"] = np.array(log["train/loss"], np.float32)
     groups = {
         "grad": before,
         "clipped": weights(model.policy, lambda p: p.grad),
@@ -181,11 +181,11 @@ def reference(action_space: spaces.Space, seed: int) -> dict[str, np.ndarray]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--out", type=Path, default=OUT)
     out = parser.parse_args().out
     torch.set_num_threads(1)
-    arrays: dict[str, np.ndarray] = {f"option/{k}": np.float64(v) for k, v in OPTIONS.items()}
+    arrays: dict[str, Any] = {f"option/{k}": np.float64(v) for k, v in OPTIONS.items()}
     for seed, (name, space) in enumerate(SPACES.items(), start=1):
         arrays |= {f"{name}/{k}": v for k, v in reference(space, seed).items()}
     arrays["versions"] = np.array(f"stable-baselines3 {__version__}, torch {torch.__version__}")

@@ -3,6 +3,7 @@
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 _CACHE = tempfile.mkdtemp(prefix="lpo-xla-")
 # subprocesses of the tests inherit these
@@ -59,7 +60,7 @@ def tiny():
     """A configuration that trains in a blink; keyword arguments override it."""
 
     def make(**overrides) -> Config:
-        small = dict(
+        small: dict[str, Any] = dict(
             algo="lpo",
             env="lpo/SparseHopper-v0",
             steps=1200,

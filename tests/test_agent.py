@@ -13,6 +13,7 @@ from lpo.bonus import RND
 SMALL: dict[str, Any] = dict(
     num_envs=4, rollout=160, batch_size=16, epochs=2, hidden=[8], eval_every=0
 )
+ALONE: dict[str, Any] = SMALL | {"num_envs": 1}
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +133,7 @@ def test_a_callback_object_and_a_logger():
             self.closed = True
 
     sink = Sink()
-    options = SMALL | {"growth_iterations": 100}
+    options: dict[str, Any] = SMALL | {"growth_iterations": 100}
     with LPO("lpo/SparseHopper-v0", **options, threads=1, loggers=[sink]) as agent:
         agent.learn(320, Watcher())
     assert Watcher.calls == ["start", 160, 320, 320]
@@ -162,11 +163,10 @@ def test_evaluate_knows_success_where_the_task_defines_it(countdown):
 
 
 def test_evaluate_will_not_disturb_the_environment_it_learns_on(countdown):
-    options = SMALL | {"num_envs": 1}
-    agent = PPO(countdown(), **options)
+    agent = PPO(countdown(), **ALONE)
     with pytest.raises(LPOError, match="pass eval_env="):
         agent.evaluate()
-    agent = PPO(countdown(), eval_env=countdown(), **options).learn(160)
+    agent = PPO(countdown(), eval_env=countdown(), **ALONE).learn(160)
     assert agent.evaluate(3)["return"] == 6.0
 
 
@@ -180,7 +180,7 @@ def test_steps_still_works_with_a_warning():
 
 
 def test_environment_objects(countdown, tmp_path):
-    agent = PPO(countdown(), **(SMALL | {"num_envs": 1})).learn(320)
+    agent = PPO(countdown(), **ALONE).learn(320)
     agent.save(tmp_path / "agent")
     with pytest.raises(LPOError, match="pass it as env="):
         PPO.load(tmp_path / "agent")
@@ -238,7 +238,7 @@ def test_a_vector_environment_goes_on_with_new_episodes_after_load(countdown, tm
     def vector():
         return gymnasium.vector.SyncVectorEnv([countdown] * 2)
 
-    options = SMALL | {"num_envs": 2}
+    options: dict[str, Any] = SMALL | {"num_envs": 2}
     agent = PPO(vector(), **options).learn(320)
     agent.save(tmp_path / "agent")
     loaded = PPO.load(tmp_path / "agent", env=vector())

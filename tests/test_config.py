@@ -16,7 +16,7 @@ from lpo.envs.task import TaskOptions
 from lpo.errors import LPOError
 from lpo.math.features import Fourier, Product
 from lpo.math.ppo import PPOOptions
-from lpo.options import Option, bare, choices, fields_of
+from lpo.options import Option, bare, choices, fields_of, in_words
 from lpo.start import Cover, Reset
 from lpo.switch import Every, Growth, Sensitivity
 
@@ -88,7 +88,7 @@ def _plain(plain: Any, option: Option | None = None) -> st.SearchStrategy[Any]:
     if plain is int:
         return st.integers(2, 2000).map(lambda n: 2 * n)
     if plain is float:
-        unit = option is not None and "between 0 and 1" in config.in_words(option.hint)
+        unit = option is not None and "between 0 and 1" in in_words(option.hint)
         return st.floats(0.001, 0.999 if unit else 50.0)
     if plain in (str, dict):
         return st.just("half" if plain is str else {"a": 1})

@@ -112,8 +112,10 @@ def dense_directory(root: Path, task: SparseLocomotion, seed: int) -> Path:
 
 def dense_config(task: SparseLocomotion, seed: int) -> Config:
     """What ``lpo train --algo ppo --env Hopper-v5`` starts from: the paper's table."""
-    times = {"eval_every": 50_000, "checkpoint_every": 50_000, "keep_checkpoints": 1}
-    return configure("ppo", env=task.base_id, steps=TRAIN_STEPS, seed=seed, **times)
+    return configure(
+        "ppo", env=task.base_id, steps=TRAIN_STEPS, seed=seed,
+        eval_every=50_000, checkpoint_every=50_000, keep_checkpoints=1,
+    )  # fmt: skip
 
 
 def train(root: Path) -> None:

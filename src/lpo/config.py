@@ -34,6 +34,7 @@ from lpo.options import (
     in_words,
     options,
     put_in,
+    with_tracers,
     wrong_value,
 )
 from lpo.start import Reset, StartPart
@@ -208,6 +209,28 @@ def with_options(c: Config, values: Mapping[str, Any]) -> Config:
 
 def _is_whole(name: str, value: Any) -> bool:
     return name in fields_of(Config) and is_options(value)
+
+
+def axes_of(c: Config) -> dict[str, Leaf]:
+    """Returns the options that may differ between the runs of one compiled program."""
+    return {leaf.short: leaf for leaf in leaves(c) if leaf.option.axis}
+
+
+def with_axes(c: Config, values: Mapping[str, Any]) -> Config:
+    """Returns ``c`` with traced values of axes, by short name; nothing is checked."""
+    found = axes_of(c)
+    paths = {found[name].path: value for name, value in values.items()}
+
+    def rebuild(part: Any, path: tuple[str, ...]) -> Any:
+        inner = {
+            name: rebuild(getattr(part, name), (*path, name))
+            for name in fields_of(type(part))
+            if any(p[: len(path) + 1] == (*path, name) and len(p) > len(path) + 1 for p in paths)
+        }
+        own = {p[-1]: value for p, value in paths.items() if p[:-1] == path}
+        return with_tracers(part, own, inner)
+
+    return rebuild(c, ())
 
 
 def with_part(c: Config, name: str, new: Any) -> Config:

@@ -327,16 +327,17 @@ def put_in(old: Part, new: str | Part) -> Part:
     return cls(**{name: getattr(old, name) for name in shared})
 
 
-def with_tracers(part: T, values: Mapping[str, Any]) -> T:
+def with_tracers(part: T, values: Mapping[str, Any], parts: Mapping[str, Any] | None = None) -> T:
     """Returns a copy of ``part`` that holds traced arrays in the fields of ``values``.
 
     For programs over many runs: nothing is checked, because a tracer has no value yet. Only
-    fields that are marked as an axis are taken.
+    fields that are marked as an axis are taken. ``parts`` are nested parts made in this way.
     """
     for name in values:
         if not fields_of(type(part))[name].axis:
             raise LPOError(f"{name} decides shapes or code, so it cannot be an axis; leave it out.")
+    new = {**values, **(parts or {})}
     copy = object.__new__(type(part))
     for field in dataclasses.fields(part):  # type: ignore[arg-type]
-        object.__setattr__(copy, field.name, values.get(field.name, getattr(part, field.name)))
+        object.__setattr__(copy, field.name, new.get(field.name, getattr(part, field.name)))
     return copy

@@ -1,5 +1,7 @@
 """The bonus: normalised over time, trained on what was seen, and felt by the gradient."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +14,7 @@ from lpo.config import configure
 from lpo.engine.learner import assemble, init_state, prepare
 from lpo.engine.rollout import empty_rollout
 from lpo.math import distributions, ppo
-from lpo.math.features import reader
+from lpo.math.features import Inputs, reader
 from lpo.problem import Problem
 
 DIST = distributions.for_space(spaces.Box(-1.0, 1.0, (2,), np.float32))
@@ -23,8 +25,8 @@ def problem(c) -> Problem:
     return Problem(3, DIST, n, None, c.steps, c.switch.rollout, gamma, c.network.hidden, 10.0)
 
 
-def make(inputs="sa", **overrides) -> Bonus:
-    options = dict(
+def make(inputs: Inputs = "sa", **overrides) -> Bonus:
+    options: dict[str, Any] = dict(
         num_envs=2,
         gamma=0.5,
         learning_rate=1e-2,
@@ -143,8 +145,7 @@ def test_the_bonus_reaches_the_advantage_by_the_amount_worked_out_by_hand():
 
     Â_ext = (½·8, 8) = (4, 8);  Â_int = (1 + ¼, 1);  Â = 2Â_ext + 3Â_int = (11.75, 19).
     """
-    values = {"gamma_ext": 0.5, "gamma_int": 0.25, "alpha": 2.0, "beta": 3.0}
-    c = configure(gae_lambda=1.0, num_envs=1, **values)
+    c = configure(gae_lambda=1.0, num_envs=1, gamma_ext=0.5, gamma_int=0.25, alpha=2.0, beta=3.0)
     parts = assemble(c, problem(c))._replace(bonus=fixed(1.0))
     state = init_state(parts, 0)
     zero = jax.tree.map(jnp.zeros_like, state.params.critics)

@@ -2,6 +2,7 @@
 
 import runpy
 from pathlib import Path
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -12,11 +13,11 @@ from scipy import optimize
 
 from lpo.bonus import elliptic, width_network
 from lpo.bonus.elliptic import width
-from lpo.bonus.scale import shaped
+from lpo.bonus.scale import Shape, shaped
 from lpo.bonus.width import Reservoir, refill, width_loss
 from lpo.engine.rollout import empty_rollout
 from lpo.math import features
-from lpo.math.nets import apply_net, orthogonal_net
+from lpo.math.nets import Net, apply_net, orthogonal_net
 
 
 def unit(rng, rows, size):
@@ -90,15 +91,15 @@ def two_places(steps=60, pad=0):
 
 
 STATE = features.reader("s", 2, 0, lambda action: action)
-COMMON = dict(num_envs=2, gamma=0.9, gamma_ext=0.9, threshold=0.1)
+COMMON: dict[str, Any] = dict(num_envs=2, gamma=0.9, gamma_ext=0.9, threshold=0.1)
 
 
-def kernel_bonus(shape="raw"):
+def kernel_bonus(shape: Shape = "raw"):
     phi = features.fourier(2, 64, 0.5)
     return elliptic(phi, STATE.read, shape=shape, epsilon=1.0, **COMMON)
 
 
-def trained_bonus(shape="raw"):
+def trained_bonus(shape: Shape = "raw"):
     return width_network(
         2, STATE.read, shape=shape, prior=60, learning_rate=3e-3, passes=10, batch_size=16,
         hidden=(32,), capacity=128, **COMMON,
@@ -113,6 +114,7 @@ def test_a_place_that_was_visited_is_less_novel(make):
     _, state, first = score(state, data)
     assert float(first["bonus/width"]) == pytest.approx(1.0, abs=0.05)  # all is new at first
     seen = data._replace(valid=data.valid & jnp.array([[True, False]]))
+    metrics = {}
     for i in range(6):
         state, metrics = update(state, seen, jax.random.key(i))
     after, _, last = score(state, data)
@@ -143,7 +145,7 @@ def test_the_trained_width_tends_to_its_closed_form():
         return (optax.apply_updates(net, updates), opt), None
 
     (net, _), _ = jax.lax.scan(step, (net, optim.init(net)), None, length=2000)
-    h = apply_net(net, eye, jax.nn.relu)[:, 0]
+    h = apply_net(cast(Net[jax.Array], net), eye, jax.nn.relu)[:, 0]
     np.testing.assert_allclose(h, [1 / 10, 1 / 7, 1 / 4], atol=2e-3)
 
 

@@ -53,10 +53,10 @@ def test_the_python_of_the_page(folder):
 
 def test_the_wall_stops_and_the_goal_pays(folder):
     """The maze by hand: straight to the right ends at the wall; over its top to the goal."""
-    import my_maze
+    import my_maze  # pyright: ignore[reportMissingImports]
 
     env = my_maze.Maze()
-    env.reset(seed=0)
+    obs, _ = env.reset(seed=0)
     env.point = np.array([0.1, 0.1])
     for _ in range(10):
         obs, reward, ended, _, info = env.step(np.array([1.0, 0.0]))

@@ -1,5 +1,7 @@
 """Probe environments: each isolates one thing that can be wrong, and its answer is known."""
 
+from typing import Any
+
 import gymnasium
 import jax.numpy as jnp
 import numpy as np
@@ -20,6 +22,10 @@ class Probe(gymnasium.Env):
 
     def start(self) -> float:
         return 0.0
+
+    def move(self, action) -> tuple[float, float, bool, bool]:
+        """Returns the next x, the reward and whether the episode terminated or was cut."""
+        raise NotImplementedError
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -90,7 +96,7 @@ class Target(Probe):
 
 
 def train(env, steps, **overrides):
-    options = dict(
+    options: dict[str, Any] = dict(
         algo="ppo", steps=12_000,  # the same for all, so that they share compiled code
         num_envs=4, rollout=128, batch_size=32, learning_rate=3e-3,
         gamma_ext=0.8, eval_every=0, normalize_obs=False, hidden=(32,),

@@ -1,9 +1,11 @@
 """Our agents in SB3's tools, unchanged. Needs the bench extra: pip install 'lpo-rl[bench]'.
 
-pytest -m slow tests/test_sb3_evaluate.py
+pytest -m slow tests/engine/test_sb3_evaluate.py
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -16,7 +18,7 @@ evaluation = pytest.importorskip(
     "stable_baselines3.common.evaluation",
     reason="needs stable-baselines3: pip install 'lpo-rl[bench]'",
 )
-SMALL = {"rollout": 256, "eval_every": 0}
+SMALL: dict[str, Any] = {"rollout": 256, "eval_every": 0}
 HOPPER = "lpo/SparseHopper-v0"
 
 
@@ -39,7 +41,7 @@ def by_hand(agent, env_id: str, episodes: int, seed: int) -> tuple[list[float], 
 @pytest.mark.parametrize("env_id", [HOPPER, "CartPole-v1"])
 def test_evaluate_policy_gives_what_the_policy_earns(env_id):
     """Box and Discrete actions, after learning; rewards and lengths equal a loop by hand."""
-    from stable_baselines3.common.monitor import Monitor
+    from stable_baselines3.common.monitor import Monitor  # pyright: ignore[reportMissingImports]
 
     agent = lpo.LPO(env_id, **SMALL).learn(1024)
     env = Monitor(gymnasium.make(env_id))
@@ -51,7 +53,7 @@ def test_evaluate_policy_gives_what_the_policy_earns(env_id):
 
 
 def wrapped(env, seed: int):
-    from stable_baselines3.common.vec_env import DummyVecEnv
+    from stable_baselines3.common.vec_env import DummyVecEnv  # pyright: ignore[reportMissingImports]
 
     vec = DummyVecEnv([lambda: env])
     vec.seed(seed)
@@ -60,7 +62,7 @@ def wrapped(env, seed: int):
 
 def test_evaluate_policy_takes_a_batch_and_samples():
     """Several environments at once, a sampled policy, an agent that has not learned yet."""
-    from stable_baselines3.common.env_util import make_vec_env
+    from stable_baselines3.common.env_util import make_vec_env  # pyright: ignore[reportMissingImports]
 
     vec = make_vec_env(HOPPER, n_envs=3, seed=1)
     agent = lpo.LPO(HOPPER, **SMALL)

@@ -77,7 +77,7 @@ def run_and_count_compilations(trainer, steps):
     """Sizes of the rollouts, and how often something was compiled after the first."""
     sizes, compilations = [], []
     jax.monitoring.register_event_duration_secs_listener(
-        lambda event, seconds, **kw: (
+        lambda event, duration_secs, **kw: (
             compilations.append(event) if "backend_compile" in event else None
         )
     )
@@ -101,7 +101,14 @@ def test_a_growing_run_compiles_once(tiny):
     assert trainer.learn._cache_size() == 1
 
 
-@pytest.mark.parametrize("algo", ["lpo-s", "pcpg", "eniac-original"])
+@pytest.mark.parametrize(
+    "algo",
+    [
+        "pcpg",
+        pytest.param("lpo-s", marks=pytest.mark.slow),
+        pytest.param("eniac-original", marks=pytest.mark.slow),
+    ],
+)
 def test_rollouts_of_any_size_and_roll_ins_compile_once(tiny, algo):
     trainer = make_trainer(tiny(algo=algo))
     sizes, after_first = run_and_count_compilations(trainer, 1170)  # the last look is a short one
@@ -195,6 +202,7 @@ def test_rewards_that_blow_up_are_reported(tiny, countdown):
 def test_evaluation_leaves_training_alone(tiny):
     plain, _ = trained(tiny(eval_every=0))
     with_eval = make_trainer(tiny())
+    scores = {}
     for _ in range(3):
         with_eval.iterate(1200)
         scores = with_eval.evaluate()

@@ -36,14 +36,14 @@ class Pixels(Faulty):
 
 
 class Words(Faulty):
-    action_space = spaces.Text(4)  # pyright: ignore
+    action_space = spaces.Text(4)  # pyright: ignore[reportAssignmentType]
 
 
 for name, fault in (("Raises", "raise"), ("NaN", "nan"), ("Shape", "shape"), ("Reward", "reward")):
-    gymnasium.register(f"{name}-v0", entry_point=Faulty, kwargs={"fault": fault})
-gymnasium.register("Pixels-v0", entry_point=Pixels, kwargs={"fault": "none"})
-gymnasium.register("Words-v0", entry_point=Words, kwargs={"fault": "none"})
-gymnasium.register("Sound-v0", entry_point=Faulty, kwargs={"fault": "none"})
+    gymnasium.register(f"{name}-v0", entry_point=f"{__name__}:Faulty", kwargs={"fault": fault})
+gymnasium.register("Pixels-v0", entry_point=f"{__name__}:Pixels", kwargs={"fault": "none"})
+gymnasium.register("Words-v0", entry_point=f"{__name__}:Words", kwargs={"fault": "none"})
+gymnasium.register("Sound-v0", entry_point=f"{__name__}:Faulty", kwargs={"fault": "none"})
 
 
 class Lamp(gymnasium.Env):
@@ -69,4 +69,4 @@ class Lamp(gymnasium.Env):
         return np.full((16, 16, 3), 10 * self.t, np.uint8)
 
 
-gymnasium.register("Lamp-v0", entry_point=Lamp)
+gymnasium.register("Lamp-v0", entry_point=f"{__name__}:Lamp")

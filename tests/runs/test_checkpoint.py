@@ -1,6 +1,8 @@
 """Checkpoints: whole or not there, and never trusted without their checksum."""
 
+import hashlib
 import json
+import os
 
 import jax.numpy as jnp
 import numpy as np
@@ -45,7 +47,7 @@ def test_half_a_pair_does_not_count(tmp_path):
 
 def test_foreign_files_are_refused(tmp_path):
     (tmp_path / "x.safetensors").write_bytes(b"not safetensors")
-    record = {"format": 1, "sha256": checkpoint.hashlib.sha256(b"not safetensors").hexdigest()}
+    record = {"format": 1, "sha256": hashlib.sha256(b"not safetensors").hexdigest()}
     (tmp_path / "x.json").write_text(json.dumps(record))
     with pytest.raises(LPOError, match="not a safetensors file"):
         checkpoint.load(tmp_path / "x.safetensors")
@@ -73,7 +75,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
     def full(fd):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(checkpoint.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
         checkpoint.write_atomically(path, b"new")
     assert path.read_bytes() == b"old" and [p.name for p in tmp_path.iterdir()] == ["file"]

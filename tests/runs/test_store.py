@@ -70,7 +70,8 @@ def test_a_packed_run_keeps_what_a_report_reads(file, tmp_path):
     ]
     assert run.timing == [TIMING[0], TIMING[2]]
     assert (run.name, run.label, run.config, run.task) == ("a", "lpo", '{"seed": 0}', TASK)
-    assert run.visits[0] == record(tmp_path).visits[0]
+    packed = record(tmp_path).visits
+    assert run.visits is not None and packed is not None and run.visits[0] == packed[0]
     assert run.visits[1].tolist() == [[[0, 1], [2, 3]], [[4, 5], [6, 7]]]
     assert run.packed and run.path == file / "a" and run.policy is None
     assert other.visits is None and other.rows == run.rows
@@ -218,7 +219,7 @@ def test_what_cannot_be_packed_is_refused_and_nothing_is_lost(file, tmp_path):
         store.write(file, [], ABOUT)
     assert file.read_bytes() == whole
     with pytest.raises(LPOError, match=r"ends in \.parquet"):
-        store.pack([file], tmp_path / "small")
+        store.pack([file], tmp_path / "small", {})
     with pytest.raises(LPOError, match="pass another --out"):
         store.write(file / "below.parquet", [record(tmp_path)], ABOUT)
     with pytest.raises(LPOError, match="No run was given"):
@@ -240,7 +241,7 @@ def write_sweep(root):
 
 def test_a_sweep_is_packed_with_where_it_comes_from(tmp_path):
     out = tmp_path / "new" / "swept.parquet"
-    number, note = store.pack([write_sweep(tmp_path / "swept")], out)
+    number, note = store.pack([write_sweep(tmp_path / "swept")], out, {})
     assert number == 1 and note == "1 runs have logged nothing yet and are left out."
     (run,), about = store.read(out)
     assert (run.label, run.name) == ("x", "x-s0")
@@ -254,14 +255,38 @@ def test_directories_and_files_are_read_together(file, tmp_path):
     assert [run.packed for run in found] == [False, False, True, True]
 
 
-def test_the_success_of_version_0_1_gets_its_name(tmp_path):
-    old = [{"env_steps": 1, "eval/success": 0.5, "rollout/success": 0.1}]
-    new = {"env_steps": 1, "eval/normalized_return": 0.5, "rollout/normalized_return": 0.1}
-    assert with_new_names(old, {"max_return": 10.0}) == [new]
-    assert with_new_names(old, {}) == [{"env_steps": 1}]
-    both = [new | {"eval/success": 1.0}]
-    assert with_new_names(both, {"max_return": 10.0}) == both
-    assert with_new_names(old, {"success": "reached the goal"}) == old
-    write_sweep(tmp_path / "swept")
-    (tmp_path / "swept/x-s0/metrics.jsonl").write_text(json.dumps(old[0]) + "\n")
-    assert read_directory(tmp_path / "swept/x-s0").rows == [new]
+def test_a_policy_is_packed_with_its_run_and_outlives_packing_again(tmp_path):
+    sweep = write_sweep(tmp_path / "swept")
+    out, again = tmp_path / "p.parquet", tmp_path / "q.parquet"
+    store.pack([sweep], out, {sweep / "x-s0": b"weights", sweep / "x-s1": b"of a run left out"})
+    assert [run.policy for run in store.read(out).records] == [b"weights"]
+    store.pack([out], again, {})
+    assert [run.policy for run in store.read(again).records] == [b"weights"]
+
+
+OLD = {"env_steps": 1, "eval/success": 0.5, "rollout/success": 0.1}
+RENAMED = {"env_steps": 1, "eval/normalized_return": 0.5, "rollout/normalized_return": 0.1}
+
+
+def test_the_success_of_version_0_1_gets_its_name():
+    assert with_new_names([OLD], {"max_return": 10.0}, old=True) == [RENAMED]
+    assert with_new_names([OLD], {}, old=True) == [{"env_steps": 1}]
+    assert with_new_names([OLD], {"max_return": None}, old=True) == [{"env_steps": 1}]
+
+
+def test_the_success_of_today_keeps_its_name():
+    both = [RENAMED | {"eval/success": 1.0}]
+    assert with_new_names(both, {"max_return": 10.0}, old=False) == both
+    assert with_new_names([OLD], {"max_return": 10.0}, old=False) == [OLD]
+    assert with_new_names([OLD], {}, old=False) == [OLD]
+
+
+@pytest.mark.parametrize(
+    ("config", "row"), [('{"seed": 0}', RENAMED), ('{"format": 2, "seed": 0}', OLD)]
+)
+def test_a_directory_of_version_0_1_is_known_by_its_configuration(tmp_path, config, row):
+    """0.1 wrote no format into config.json."""
+    run = write_sweep(tmp_path / "swept") / "x-s0"
+    (run / "config.json").write_text(config)
+    (run / "metrics.jsonl").write_text(json.dumps(OLD) + "\n")
+    assert read_directory(run).rows == [row]

@@ -1,7 +1,5 @@
 """Policy covers: who acts when, what may be learned from, and PC-PG's weights."""
 
-from types import SimpleNamespace
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -141,8 +139,8 @@ def test_a_full_cover_is_a_uniform_sample_of_all_policies(tiny, countdown):
     for trial in range(400):
         state, rng = trainer.start_state, RNG(trial)
         for i in range(8):
-            params = SimpleNamespace(policy=s.params.policy, log_std=np.full(1, i, np.float32))
-            state, _ = start.update(state, params, s.moments, None, rng)
+            params = s.params._replace(log_std=jnp.full(1, i, jnp.float32))
+            state, _ = start.update(state, params, s.moments, trainer.buffer, rng)
         kept[state.members.log_std[:, 0].astype(int)] += 1
     np.testing.assert_allclose(kept / 400, 2 / 8, atol=0.09)
 
@@ -159,7 +157,7 @@ def test_uniform_actions_cover_their_space():
 
 
 def test_a_cover_refuses_what_cannot_be(tiny, countdown):
-    with pytest.raises(LPOError, match="--rollin-horizon"):
+    with pytest.raises(LPOError, match=r"pass rollin_horizon\."):
         make_trainer(cover_config(tiny, rollin_length="uniform"), lambda: countdown(6))
-    with pytest.raises(LPOError, match="--gamma-ext 1"):
+    with pytest.raises(LPOError, match="gamma_ext 1"):
         make_trainer(cover_config(tiny, gamma_ext=1.0), lambda: countdown(6))

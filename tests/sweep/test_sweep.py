@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -213,7 +214,7 @@ def test_time_left(tmp_path, tiny):
 
 def test_a_failed_run_is_reported_and_stops_nothing(tmp_path, capsys, monkeypatch):
     outside = str(Path(__file__).parents[1] / "outside")
-    monkeypatch.setenv("PYTHONPATH", outside)
+    monkeypatch.setenv("PYTHONPATH", outside, prepend=os.pathsep)
     monkeypatch.syspath_prepend(outside)
     grid, root = tmp_path / "g.toml", tmp_path / "out"
     text = GRID.replace('thresholds = ["half"]', "").replace('["ppo", "lpo"]', '["ppo"]')
@@ -368,7 +369,7 @@ def test_the_upright_cheetah_is_not_paid_once_it_has_turned_over(monkeypatch, an
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "experiments" / "ablations"))
     env = make_env("cheetah:UprightHalfCheetah-v0")
     env.reset(seed=0)
-    body = env.unwrapped
+    body: Any = env.unwrapped
     position, velocity = body.data.qpos.copy(), body.data.qvel.copy()
     position[2], velocity[0] = angle, 20.0
     body.set_state(position, velocity)

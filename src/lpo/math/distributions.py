@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
 from jax import Array
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Key
 
 from lpo.errors import LPOError
 from lpo.math.arrays import lift
@@ -81,6 +81,24 @@ class Mode(Protocol):
         ...
 
 
+class Act(Protocol):
+    def __call__(
+        self,
+        outputs: Float[Array, "*B P"],
+        log_std: Float[Array, " L"],
+        key: Key[Array, ""],
+        /,
+    ) -> Float[Array, "*B A"]:
+        """Returns actions drawn from π, in JAX."""
+        ...
+
+
+class ActMode(Protocol):
+    def __call__(self, outputs: Float[Array, "*B P"], /) -> Float[Array, "*B A"]:
+        """Returns the most likely actions, in JAX."""
+        ...
+
+
 class ToEnv(Protocol):
     def __call__(self, action: Float[np.ndarray, "N A"], /) -> EnvActions:
         """Returns stored actions in the form that ``env.step`` takes."""
@@ -94,7 +112,11 @@ class Uniform(Protocol):
 
 
 class Distribution(NamedTuple):
-    """A policy's distribution over actions: four sizes and eight functions."""
+    """A policy's distribution over actions: four sizes and ten functions.
+
+    ``draw``, ``sample``, ``mode``, ``to_env`` and ``uniform`` act in NumPy on the host;
+    ``act`` and ``act_mode`` are the same in JAX, for environments on a device.
+    """
 
     num_outputs: int  # P, the width of the policy's last layer, and F
     num_log_std: int  # L: A for a Gaussian, 0 otherwise
@@ -108,6 +130,8 @@ class Distribution(NamedTuple):
     mode: Mode
     to_env: ToEnv
     uniform: Uniform
+    act: Act
+    act_mode: ActMode
 
 
 class ActionSpec(NamedTuple):
@@ -152,6 +176,14 @@ def gaussian(spec: ActionSpec) -> Distribution:
     def mode(mean: Float[np.ndarray, "N A"]) -> Float[np.ndarray, "N A"]:
         return mean
 
+    def act(
+        mean: Float[Array, "*B A"], log_std: Float[Array, " A"], key: Key[Array, ""]
+    ) -> Float[Array, "*B A"]:
+        return mean + lift(jnp.exp(log_std), mean) * jax.random.normal(key, mean.shape)
+
+    def act_mode(mean: Float[Array, "*B A"]) -> Float[Array, "*B A"]:
+        return mean
+
     def to_env(action: Float[np.ndarray, "N A"]) -> Float[np.ndarray, "N A"]:
         return np.minimum(np.maximum(action, low), high)
 
@@ -176,6 +208,8 @@ def gaussian(spec: ActionSpec) -> Distribution:
         mode=mode,
         to_env=to_env,
         uniform=uniform,
+        act=act,
+        act_mode=act_mode,
     )
 
 
@@ -218,6 +252,15 @@ def categorical(spec: ActionSpec) -> Distribution:
         parts = np.split(logits, cuts, axis=-1)
         return np.stack([part.argmax(-1) for part in parts], axis=-1).astype(np.float32)
 
+    def act(
+        logits: Float[Array, "*B P"], log_std: Float[Array, " 0"], key: Key[Array, ""]
+    ) -> Float[Array, "*B A"]:
+        return act_mode(logits + jax.random.gumbel(key, logits.shape))
+
+    def act_mode(logits: Float[Array, "*B P"]) -> Float[Array, "*B A"]:
+        parts = jnp.split(logits, cuts, axis=-1)
+        return jnp.stack([part.argmax(-1) for part in parts], axis=-1).astype(jnp.float32)
+
     def to_env(
         action: Float[np.ndarray, "N A"],
     ) -> Int[np.ndarray, "N A"] | Int[np.ndarray, " N"]:
@@ -239,6 +282,8 @@ def categorical(spec: ActionSpec) -> Distribution:
         mode=mode,
         to_env=to_env,
         uniform=uniform,
+        act=act,
+        act_mode=act_mode,
     )
 
 

@@ -92,11 +92,10 @@ def with_new_names(rows: list[Row], task: dict[str, Any], old: bool) -> list[Row
     """
     if not old:
         return rows
-    names = {
-        old: new if task.get("max_return") is not None else None for old, new in OLD_SUCCESS.items()
-    }
+    known = task.get("max_return") is not None
+    names = {was: now if known else None for was, now in OLD_SUCCESS.items()}
     return [
-        {new: value for key, value in row.items() if (new := names.get(key, key)) is not None}
+        {now: value for key, value in row.items() if (now := names.get(key, key)) is not None}
         for row in rows
     ]
 

@@ -15,11 +15,18 @@ from lpo.problem import Problem
 from lpo.types import Rollout
 
 
+class Rows(NamedTuple):
+    """Rows ``start`` to ``stop − 1`` of a buffer; traced on a device, a ``range`` on the host."""
+
+    start: Any
+    stop: Any
+
+
 class Look(NamedTuple):
     """What a switch is shown: the rollout so far, which rows are new, and who acted."""
 
     rollout: Rollout  # the whole padded buffer
-    rows: range  # rows collected since the last look
+    rows: range | Rows  # collected since the last look
     params: ActorCritic | None = None  # networks, frozen since the last switch
     moments: Moments | None = None  # of the observations, as the policy normalised them
 

@@ -367,12 +367,17 @@ def sensitivity(
 
 
 def window(look: Look, rows: int) -> Sight:
-    """Returns the last ``rows`` rows with the new ones valid."""
-    stop = max(look.rows.stop, rows)
-    cut = slice(stop - rows, stop)
-    fresh = np.arange(cut.start, cut.stop) >= look.rows.start
-    r = look.rollout
-    fields = {name: getattr(r, name)[cut] for name in r._fields if name != "last_obs"}
+    """Returns the last ``rows`` rows with the new ones valid, on the host or on a device."""
+    start, stop, r = look.rows.start, look.rows.stop, look.rollout
+    if isinstance(stop, int):
+        first = max(stop, rows) - rows
+        cut, fresh = (lambda x: x[first : first + rows]), np.arange(first, first + rows) >= start
+        steps = np.int32((stop - start) * r.valid.shape[1])
+    else:
+        first = jnp.maximum(stop, rows) - rows
+        cut = partial(jax.lax.dynamic_slice_in_dim, start_index=first, slice_size=rows)
+        fresh = first + jnp.arange(rows) >= start
+        steps = (stop - start) * r.valid.shape[1]
+    fields = {name: cut(getattr(r, name)) for name in r._fields if name != "last_obs"}
     fields["valid"] = fields["valid"] & fresh[:, None]
-    steps = np.int32(len(look.rows) * r.valid.shape[1])
     return Sight(r._replace(**fields), look.params, look.moments, steps)

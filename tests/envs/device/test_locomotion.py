@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lpo.envs.device import physics
+from lpo.envs.device import check, make_device, physics
 from lpo.envs.device.locomotion import (
     Locomotion,
     Pose,
@@ -24,6 +24,8 @@ from lpo.envs.host.native import NativeBatch
 from lpo.envs.host.physics import STATE, mj, plain_model, random_pose
 from lpo.envs.specs import HALF_CHEETAH, HOPPER, LOCOMOTION, WALKER2D, SparseLocomotion
 from lpo.errors import LPOError
+
+from .play import defaults, draw, go_on, options, play
 
 pytest.importorskip("mujoco_warp")
 
@@ -298,6 +300,25 @@ def test_described_as_on_the_host(task: SparseLocomotion):
     assert env.obs_size == host.observation_space.shape[0]
     assert np.array_equal(env.action.low, host.action_space.low)
     assert np.array_equal(env.action.high, host.action_space.high)
+
+
+@pytest.mark.parametrize("task", HOPPER_FIRST, ids=name)
+def test_made_by_id_it_plays_in_worlds(task):
+    """A thousand steps are the time limit; an end before it begins the next episode at once."""
+    env = make_device(options(task.id, threshold=-100.0))
+    assert isinstance(env, Locomotion)
+    check(env)
+    actions = draw(env, np.random.default_rng(0), (30, 3))
+    worlds, steps = play(env, jax.random.split(KEY, 3), actions, defaults(env))
+    assert np.asarray(steps.reward).all()
+    ended = np.asarray(steps.terminated)
+    assert ended.any() == (task != HALF_CHEETAH)
+    assert not np.asarray(steps.truncated).any()
+    near = np.abs(np.asarray(steps.obs)[..., 0] - env.body.model.qpos0[1])  # the height
+    assert near[ended].max(initial=0) <= task.reset_noise
+    late = worlds._replace(clock=jnp.full(3, 999, jnp.int32))
+    _, last = go_on(env, late, actions[:1], defaults(env))
+    assert np.asarray(last.truncated).all()
 
 
 def test_refusals_name_their_remedy(monkeypatch):

@@ -12,6 +12,7 @@ float32. Two differences keep float32 from mattering more than it must:
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -184,13 +185,6 @@ def locomotion(
     return env
 
 
-def sparse_hopper(**kwargs: Any) -> Locomotion:
-    return locomotion(HOPPER, **kwargs)
-
-
-def sparse_walker2d(**kwargs: Any) -> Locomotion:
-    return locomotion(WALKER2D, **kwargs)
-
-
-def sparse_half_cheetah(**kwargs: Any) -> Locomotion:
-    return locomotion(HALF_CHEETAH, **kwargs)
+sparse_hopper = partial(locomotion, HOPPER)
+sparse_walker2d = partial(locomotion, WALKER2D)
+sparse_half_cheetah = partial(locomotion, HALF_CHEETAH)

@@ -1,0 +1,402 @@
+"""Engine: many runs at once, one compiled program (Algorithm 7 over environments on a device).
+
+The runs of a group differ in their seeds and in options that are marked as axes; all else is one
+program. The parts are those of the host. Worlds of all runs are stepped as one flat batch, and a
+run that has reached its budget, or its switch, stands still until the others are there too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from lpo.config import Config, with_axes
+from lpo.engine.learner import (
+    ACT,
+    EVAL,
+    SWITCH,
+    Parts,
+    Space,
+    TrainState,
+    assemble,
+    init_state,
+    learn,
+    problem_of,
+)
+from lpo.envs.device.base import DeviceEnv
+from lpo.envs.device.worlds import Stepped, World, advance, begin
+from lpo.errors import LPOError
+from lpo.math.nets import apply_net
+from lpo.math.normalize import normalize
+from lpo.switch import Look, Rows
+from lpo.types import Rollout
+
+WORLDS = 9  # the random stream of the environments; see ``lpo.engine.learner`` for the others
+Axes = Mapping[str, Array]  # short name of an option → one value for each run
+
+
+class Moving(NamedTuple):
+    """What a step of the environments changes."""
+
+    worlds: World  # [R, N, …]
+    returns: Array  # [R, N] of the episodes under way
+    lengths: Array  # [R, N]
+    env_steps: Array  # [R]
+
+
+class Group(NamedTuple):
+    """R runs under way: every array has a leading axis [R]."""
+
+    train: TrainState
+    switch: Any
+    moving: Moving
+
+
+class Ended(NamedTuple):
+    """Sums over the episodes that ended in a rollout, [R] each."""
+
+    count: Array
+    ret: Array
+    length: Array
+    success: Array
+
+
+class Walk(NamedTuple):
+    """A rollout under way."""
+
+    row: Array  # [] rows so far
+    moving: Moving
+    switch: Any
+    buffer: Rollout  # [T, R, N, …]
+    ended: Ended
+    seen: Array  # [R] rows at the last look
+    due: Array  # [R] rows at the next look
+    rows: Array  # [R] rows that each run collected
+    fired: Array  # [R] its switch has fired, or its budget is spent
+    looked: dict[str, Array]  # [R] metrics of the last look
+
+
+class Program:
+    """The compiled functions of a group: shapes, parts and environment are fixed in it."""
+
+    def __init__(self, c: Config, env: DeviceEnv, axes: Sequence[str] = ()):
+        if c.start.kind != "reset":
+            raise LPOError(
+                f"The start {c.start.kind!r} runs on the host only; leave --device out, or choose "
+                "--start reset."
+            )
+        self.config, self.env, self.axes = c, env, tuple(axes)
+        self.space = Space(env.obs_size, env.action, env.horizon)
+        self.parts = assemble(c, problem_of(c, self.space))
+        self.num_envs = c.task.num_envs
+        self.rows = -(-self.parts.switch.capacity // self.num_envs)
+        self.low = jnp.array(env.action.low or [-jnp.inf] * len(env.action.nvec), jnp.float32)
+        self.high = jnp.array(env.action.high or [jnp.inf] * len(env.action.nvec), jnp.float32)
+        self.advance = jax.jit(self._advance, static_argnames="iterations", donate_argnums=0)
+        self.evaluate = jax.jit(self._evaluate)
+        self._begin = jax.jit(self._worlds)
+
+    # -- the group
+
+    def init(self, seeds: Sequence[int], axes: Axes) -> Group:
+        """Returns the first states of the runs, each as it would be alone."""
+        states = [init_state(self.parts, seed) for seed in seeds]
+        train = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
+        if "log_std_init" in axes and train.params.log_std.shape[1]:
+            log_std = jnp.broadcast_to(axes["log_std_init"][:, None], train.params.log_std.shape)
+            train = train._replace(params=train.params._replace(log_std=log_std))
+        switch = jax.vmap(lambda seed: self.parts.switch.init(stream(seed, SWITCH)))(train.seed)
+        count, zero = len(seeds), jnp.zeros((len(seeds), self.num_envs))
+        moving = Moving(
+            worlds=self._begin(train.seed, axes),
+            returns=zero,
+            lengths=zero.astype(jnp.int32),
+            env_steps=jnp.zeros(count, jnp.int32),
+        )
+        return Group(train, switch, moving)
+
+    def _worlds(self, seeds: Array, axes: Axes) -> World:
+        def of_run(seed: Array) -> Array:
+            key = stream(seed, WORLDS)
+            return jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(self.num_envs))
+
+        keys = jax.vmap(of_run)(seeds).reshape(-1)
+        params = self.params(axes, len(seeds), self.num_envs)
+        return unflat(jax.vmap(partial(begin, self.env))(keys, params), len(seeds))
+
+    def params(self, axes: Axes, runs: int, worlds: int) -> dict[str, Array]:
+        """Returns the parameters of the environment for every world, flat."""
+        values = {
+            name: axes.get(name, jnp.full(runs, value, jnp.float32))
+            for name, value in self.env.params.items()
+        }
+        return {name: jnp.repeat(value, worlds) for name, value in values.items()}
+
+    def parts_of(self, axes: Axes) -> Parts:
+        """Returns the parts of one run, with its values of the axes."""
+        learned = {name: value for name, value in axes.items() if name not in self.env.params}
+        learned.pop("log_std_init", None)
+        if not learned:
+            return self.parts
+        c = with_axes(self.config, learned)
+        return assemble(c, problem_of(c, self.space))
+
+    # -- Algorithm 7
+
+    def _advance(
+        self, group: Group, axes: Axes, until: Array, iterations: int
+    ) -> tuple[Group, dict[str, Array]]:
+        """Runs ``iterations`` turns of the algorithm; metrics [iterations, R]."""
+        turn = lambda group, _: self.iterate(group, axes, until)  # noqa: E731
+        return jax.lax.scan(turn, group, length=iterations)
+
+    def iterate(self, group: Group, axes: Axes, until: Array) -> tuple[Group, dict[str, Array]]:
+        """One turn: collect D_k until the switch of every run has fired, then learn from it."""
+        walk = self.collect(group, axes, until)
+        worked = walk.rows > 0
+        fields = (jnp.moveaxis(x, 0, 1) for x in walk.buffer[:-1])
+        rollout = Rollout(*fields, walk.moving.worlds.obs)
+
+        def learn_one(state: TrainState, rollout: Rollout, axes: Axes):
+            return learn(self.parts_of(axes), state, rollout)
+
+        train, metrics = jax.vmap(learn_one)(group.train, rollout, dict(axes))
+        train = choose(worked, train, group.train)
+        metrics |= walk.looked | self.episode_metrics(walk.ended)
+        metrics["switch/count"] = train.iteration
+        metrics["switch/rollout_steps"] = walk.rows * self.num_envs
+        metrics["env_steps"] = walk.moving.env_steps
+        return Group(train, walk.switch, walk.moving), metrics
+
+    def episode_metrics(self, ended: Ended) -> dict[str, Array]:
+        """Means over the episodes that ended; not a number where none did."""
+        count = jnp.where(ended.count > 0, ended.count, jnp.nan)
+        return {
+            "rollout/return": ended.ret / count,
+            "rollout/length": ended.length / count,
+            "rollout/success": ended.success / count,
+            "rollout/episodes": ended.count,
+        }
+
+    def collect(self, group: Group, axes: Axes, until: Array) -> Walk:
+        """Lines 5 and 6: every run acts until its switch fires or its budget is spent."""
+        runs, n = group.moving.returns.shape
+        params = self.params(axes, runs, n)
+        wait = self.waits(group.switch, runs)
+        zero = jnp.zeros(runs, jnp.int32)
+        walk = Walk(
+            row=jnp.int32(0),
+            moving=group.moving,
+            switch=group.switch,
+            buffer=self.empty(runs),
+            ended=Ended(*(jnp.zeros(runs) for _ in Ended._fields)),
+            seen=zero,
+            due=-(-wait // n),
+            rows=zero,
+            fired=group.moving.env_steps >= until,
+            looked=self.first_look(group, axes),
+        )
+        return jax.lax.while_loop(
+            lambda w: (w.row < self.rows) & ~w.fired.all(),
+            lambda w: self.look(self.step(w, group.train, params), group.train, axes, until),
+            walk,
+        )
+
+    def empty(self, runs: int) -> Rollout:
+        shape = (self.rows, runs, self.num_envs)
+        size, dist = self.space.obs_size, self.parts.dist
+        return Rollout(
+            obs=jnp.zeros((*shape, size)),
+            action=jnp.zeros((*shape, dist.action_size)),
+            reward=jnp.zeros(shape),
+            terminated=jnp.zeros(shape, bool),
+            truncated=jnp.zeros(shape, bool),
+            next_obs=jnp.zeros((*shape, size)),
+            valid=jnp.zeros(shape, bool),
+            last_obs=jnp.zeros((runs, self.num_envs, size)),
+        )
+
+    def step(self, walk: Walk, train: TrainState, params: dict[str, Array]) -> Walk:
+        """One step of every world; those of a run that waits stand still."""
+        now, active = walk.moving, ~walk.fired
+        obs = now.worlds.obs
+        keys = jax.vmap(lambda seed, n: jax.random.fold_in(stream(seed, ACT), n))(
+            train.seed, now.env_steps
+        )
+        action = jax.vmap(self.act)(train, obs, keys)
+        worlds, out = self.simulate(now.worlds, action, params)
+        ret, length = now.returns + out.reward, now.lengths + 1
+        done = (out.terminated | out.truncated) & active[:, None]
+        ended = Ended(
+            walk.ended.count + done.sum(1),
+            walk.ended.ret + (ret * done).sum(1),
+            walk.ended.length + (length * done).sum(1),
+            walk.ended.success + (self.succeeded(out, ret) & done).sum(1),
+        )
+        valid = jnp.broadcast_to(active[:, None], done.shape)
+        row = (obs, action, out.reward, out.terminated, out.truncated, out.next_obs, valid)
+        write = partial(jax.lax.dynamic_update_index_in_dim, index=walk.row, axis=0)
+        new = [write(old, x) for old, x in zip(walk.buffer[:-1], row, strict=True)]
+        moved = Moving(
+            worlds=worlds,
+            returns=jnp.where(done, 0.0, ret),
+            lengths=jnp.where(done, 0, length),
+            env_steps=now.env_steps + self.num_envs,
+        )
+        return walk._replace(
+            row=walk.row + 1,
+            moving=choose(active, moved, now),
+            buffer=Rollout(*new, walk.buffer.last_obs),
+            ended=ended,
+            rows=walk.rows + active,
+        )
+
+    def act(self, state: TrainState, obs: Array, key: Array) -> Array:
+        seen = normalize(state.moments, obs, self.config.network.obs_clip)
+        return self.parts.dist.act(apply_net(state.params.policy, seen), state.params.log_std, key)
+
+    def simulate(
+        self, worlds: World, action: Array, params: dict[str, Array]
+    ) -> tuple[World, Stepped]:
+        """One step of all worlds [R, N] as one flat batch."""
+        runs = len(action)
+        limits = jnp.clip(action, self.low[None, None], self.high[None, None])
+        step = jax.vmap(partial(advance, self.env))
+        worlds, out = step(flat(worlds), flat(limits), params)
+        return unflat(worlds, runs), unflat(out, runs)
+
+    def succeeded(self, out: Stepped, ret: Array) -> Array:
+        if out.success is not None:
+            return out.success
+        least = self.env.description.get("success_return")
+        return jnp.zeros(ret.shape, bool) if least is None else ret >= least
+
+    def look(self, walk: Walk, train: TrainState, axes: Axes, until: Array) -> Walk:
+        """Asks the switches whose turn it is."""
+        asked = ~walk.fired & ((walk.row >= walk.due) | (walk.row >= self.rows))
+        return jax.lax.cond(
+            asked.any(),
+            lambda w: self.ask(w, asked, train, axes, until),
+            lambda w: w._replace(fired=w.fired | (w.moving.env_steps >= until)),
+            walk,
+        )
+
+    def ask(self, walk: Walk, asked: Array, train: TrainState, axes: Axes, until: Array) -> Walk:
+        fire, switch, looked = self.updates(walk, train, axes)
+        spent = walk.moving.env_steps >= until
+        wait = -(-self.waits(switch, len(asked)) // self.num_envs)
+        return walk._replace(
+            switch=choose(asked, switch, walk.switch),
+            fired=walk.fired | (asked & (fire | (walk.row >= self.rows))) | spent,
+            seen=jnp.where(asked, walk.row, walk.seen),
+            due=jnp.where(asked, walk.row + wait, walk.due),
+            looked=choose(asked, looked, walk.looked),
+        )
+
+    def waits(self, switch: Any, runs: int) -> Array:
+        """Environment steps until the next look of every switch."""
+        wait = lambda state: jnp.asarray(self.parts.switch.wait(state), jnp.int32)  # noqa: E731
+        return jax.vmap(wait, axis_size=runs)(switch)
+
+    def updates(self, walk: Walk, train: TrainState, axes: Axes):
+        """(fire, state, metrics) of every switch."""
+
+        def of_run(state: Any, buffer: Rollout, seen: Array, train: TrainState, axes: Axes):
+            look = Look(buffer, Rows(seen, walk.row), train.params, train.moments)
+            fire, state, metrics = self.parts_of(axes).switch.update(state, look)
+            return jnp.asarray(fire), state, {k: jnp.asarray(v) for k, v in metrics.items()}
+
+        buffer = Rollout(*(1 for _ in Rollout._fields[:-1]), 0)  # type: ignore[arg-type]
+        ask = jax.vmap(of_run, in_axes=(0, buffer, 0, 0, 0))
+        return ask(walk.switch, walk.buffer, walk.seen, train, dict(axes))
+
+    def first_look(self, group: Group, axes: Axes) -> dict[str, Array]:
+        """Zeros of the metrics of a look, so that the walk has one shape throughout."""
+        runs = len(group.moving.env_steps)
+        zero = jnp.zeros(runs, jnp.int32)
+        blank = Walk(
+            jnp.int32(0), group.moving, group.switch, self.empty(runs),
+            Ended(*(jnp.zeros(runs),) * 4), zero, zero, zero, zero == 1, {},
+        )  # fmt: skip
+        shapes = jax.eval_shape(lambda w: self.updates(w, group.train, axes)[2], blank)
+        return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+
+    # -- evaluation
+
+    def _evaluate(self, group: Group, axes: Axes) -> dict[str, Array]:
+        """Scores [R] of the policies without noise on fresh worlds, one episode each."""
+        c, runs = self.config.evaluation, len(group.moving.env_steps)
+        keys = jax.vmap(
+            lambda seed, n: jax.random.split(jax.random.fold_in(stream(seed, EVAL), n), c.episodes)
+        )(group.train.seed, group.moving.env_steps)
+        params = self.params(axes, runs, c.episodes)
+        worlds = unflat(jax.vmap(partial(begin, self.env))(keys.reshape(-1), params), runs)
+        blank = jnp.zeros((runs, c.episodes))
+
+        def step(carry):
+            t, worlds, ret, length, success, running = carry
+            outputs = jax.vmap(self.outputs)(group.train, worlds.obs)
+            action = self.parts.dist.act_mode(outputs)
+            worlds, out = self.simulate(worlds, action, params)
+            ret, length = ret + out.reward * running, length + running
+            ends = running & (out.terminated | out.truncated)
+            success = success | (ends & self.succeeded(out, ret))
+            return t + 1, worlds, ret, length, success, running & ~ends
+
+        limit = min(c.max_steps, self.space.horizon or c.max_steps)
+        start = (jnp.int32(0), worlds, blank, blank, blank > 0, blank == 0)
+        _, _, ret, length, success, _ = jax.lax.while_loop(
+            lambda carry: (carry[0] < limit) & carry[-1].any(), step, start
+        )
+        scores = {
+            "eval/return": ret.mean(1),
+            "eval/length": length.mean(1),
+            "eval/success": success.mean(1),
+            "eval/episodes": jnp.full(runs, c.episodes),
+        }
+        return scores | self.normalized(ret)
+
+    def outputs(self, state: TrainState, obs: Array) -> Array:
+        seen = normalize(state.moments, obs, self.config.network.obs_clip)
+        return apply_net(state.params.policy, seen)
+
+    def normalized(self, ret: Array) -> dict[str, Array]:
+        largest = self.env.description.get("max_return")
+        if largest is None:
+            return {}
+        return {"eval/normalized_return": jnp.clip(ret / largest, 0, 1).mean(1)}
+
+
+def stream(seed: Array, component: int) -> Array:
+    """Returns the key of a component of a run."""
+    return jax.random.fold_in(jax.random.key(seed), component)
+
+
+def flat(tree: Any) -> Any:
+    """[R, N, …] → [R·N, …]."""
+    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), tree)
+
+
+def unflat(tree: Any, runs: int) -> Any:
+    """[R·N, …] → [R, N, …]."""
+    return jax.tree.map(lambda x: x.reshape(runs, -1, *x.shape[1:]), tree)
+
+
+def choose(which: Array, new: Any, old: Any) -> Any:
+    """Returns ``new`` for the runs that ``which`` [R] marks, and ``old`` for the others."""
+
+    def pick(a: Array, b: Array) -> Array:
+        return jnp.where(which.reshape(-1, *(1,) * (a.ndim - 1)), a, b)
+
+    return jax.tree.map(pick, new, old)
+
+
+def host(tree: Any) -> Any:
+    """Returns the arrays of a tree as NumPy's."""
+    return jax.tree.map(np.asarray, jax.device_get(tree))
