@@ -143,6 +143,30 @@ def test_rewards_and_ends_along_a_trajectory_of_the_host(task):
     assert np.any(ends) == (task != HALF_CHEETAH)
 
 
+@pytest.mark.parametrize("task", HOPPER_FIRST, ids=name)
+def test_fast_and_fallen_bodies_as_on_the_host(task):
+    """Worlds of the model's own pose at 150 m/s, at 50 m/s, near the floor, and tilted by 1.5."""
+    env, batch = locomotion(task), NativeBatch(task, N, threads=1)
+    model, datas, rows = plain_model(task.xml), [], []
+    for column, value in ((model.nq, 150.0), (model.nq, 50.0), (1, 0.5), (2, 1.5)):
+        data = mj.MjData(model)
+        state = np.concatenate([data.qpos, data.qvel])
+        state[column] = value
+        data.qpos[:], data.qvel[:] = state[: model.nq], state[model.nq :]
+        datas.append(data)
+        rows.append(np.empty(mj.mj_stateSize(model, STATE)))
+        mj.mj_getState(model, data, rows[-1], STATE)
+    batch.reset(0)
+    batch.set_state({**batch.get_state(), "physics": np.stack(rows)})
+    action = np.zeros((N, len(env.action.low)), np.float32)
+    device, host = stepper(env)(stacked(datas), action), batch.step(action)
+    np.testing.assert_allclose(device.obs, host.next_obs, atol=5e-3)
+    assert np.array_equal(device.reward, host.reward)
+    assert np.array_equal(device.terminated, host.terminated)
+    ends = {HOPPER.id: [1, 0, 1, 1], WALKER2D.id: [0, 0, 1, 1], HALF_CHEETAH.id: [0, 0, 0, 0]}
+    assert host.terminated.tolist() == ends[task.id]
+
+
 @pytest.mark.parametrize("task", TASKS, ids=name)
 def test_resets_have_gymnasiums_law(task):
     env, model = locomotion(task), plain_model(task.xml)

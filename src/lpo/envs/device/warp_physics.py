@@ -54,6 +54,7 @@ def _worlds(body: Body, count: int, device: Any) -> Callable[..., Any]:
         model = _model(body, device)
         data = mjw.make_data(host, nworld=count, nconmax=body.sizes.contacts, njmax=body.sizes.rows)
         mjw.step(model, data)  # compiles the kernels, which cannot be done within a graph
+        wp.synchronize_device(on)  # JAX calls from a stream of its own
 
     def steps(qpos, qvel, warmstart, ctrl, qpos_out, qvel_out, warmstart_out, bits_out) -> None:
         wp.copy(data.qpos, qpos)
