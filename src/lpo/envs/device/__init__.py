@@ -43,6 +43,9 @@ _MAKERS: dict[str, Maker | str] = {
     "lpo/PointMaze-v0": "lpo.envs.device.maze:small_maze",
     "lpo/PointMazeLarge-v0": "lpo.envs.device.maze:large_maze",
     "lpo/SwingUp-v0": "lpo.envs.device.swingup:swing_up",
+    "lpo/SparseHopper-v0": "lpo.envs.device.locomotion:sparse_hopper",
+    "lpo/SparseWalker2d-v0": "lpo.envs.device.locomotion:sparse_walker2d",
+    "lpo/SparseHalfCheetah-v0": "lpo.envs.device.locomotion:sparse_half_cheetah",
 }
 
 
