@@ -41,7 +41,7 @@ def site(tmp_path_factory):
 @pytest.fixture
 def installed(site, monkeypatch):
     monkeypatch.syspath_prepend(str(site))
-    monkeypatch.setenv("PYTHONPATH", str(site))  # for the workers of a sweep
+    monkeypatch.setenv("PYTHONPATH", str(site), prepend=os.pathsep)  # for the workers of a sweep
     yield
     from lpo.bonus import BonusPart
     from lpo.switch import SwitchPart
@@ -103,6 +103,7 @@ def test_its_environment_is_found_and_says_what_success_is(installed, tmp_path, 
     assert "success rate" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_it_works_in_a_sweep_and_in_a_report(installed, tmp_path):
     grid = tmp_path / "grid.toml"
     grid.write_text(
@@ -127,7 +128,8 @@ def test_it_works_in_a_sweep_and_in_a_report(installed, tmp_path):
 
 def test_without_the_package_a_run_says_what_is_missing(site, tmp_path):
     out = tmp_path / "run"
-    environment = {**os.environ, "PYTHONPATH": str(site)}
+    path = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path}
     command = [sys.executable, "-m", "lpo.cli", "train", *FLAGS, "--out", str(out)]
     subprocess.run(command, check=True, env=environment, capture_output=True, timeout=120)
     with pytest.raises(LPOError, match=r"No bonus is called 'counts'; .*[.?]$"):

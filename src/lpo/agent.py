@@ -210,6 +210,11 @@ class Agent:
                 f"{path} is a run of {c.algo!r} and {cls.__name__} is the row {cls.row!r}; load it "
                 "with Agent.load."
             )
+        if saved.record.get("device"):
+            raise LPOError(
+                f"{path} was trained on a device and holds no environments of the host; take its "
+                "policy with Policy.load, or go on with `lpo resume`."
+            )
         if env is None and c.task.env == CUSTOM:
             raise LPOError(
                 f"{path} was trained on an environment object; pass it as env= to load the agent."

@@ -106,7 +106,7 @@ class Policy:
 
     def arrays(self) -> dict[str, np.ndarray]:
         actor = self.actor
-        moments = Moments(np.float32(1), actor.mean, actor.var)  # pyright: ignore
+        moments = Moments(np.float32(1), actor.mean, actor.var)
         return trees.flatten("train", {"state": Saved(Acting(actor.net, actor.log_std), moments)})
 
     def record(self) -> dict[str, Any]:
@@ -161,7 +161,7 @@ def actor_of(arrays: dict[str, np.ndarray], c: Config, codec: SpaceCodec) -> Hos
     obs_size = codec.observation_space.shape[0]
     sizes = (obs_size, *c.network.hidden, dist.num_outputs)
     net = tuple(Layer(_shape(i, o), _shape(o)) for i, o in itertools.pairwise(sizes))
-    moments = Moments(_shape(), _shape(obs_size), _shape(obs_size))  # pyright: ignore
+    moments = Moments(_shape(), _shape(obs_size), _shape(obs_size))
     like = {"state": Saved(Acting(net, _shape(dist.num_log_std)), moments)}
     state = trees.unflatten("train", like, arrays)["state"]
     params = ActorCritic(state.params.policy, state.params.log_std, ())

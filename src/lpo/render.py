@@ -12,6 +12,7 @@ from pathlib import Path
 
 import gymnasium
 import numpy as np
+from numpy.typing import ArrayLike
 
 from lpo.envs import find_spec
 from lpo.envs.specs import LOCOMOTION
@@ -101,7 +102,8 @@ def write_video(out: Path, frames: list[np.ndarray], fps: float) -> None:
     import imageio.v2 as imageio
 
     if out.suffix == ".gif":
-        imageio.mimsave(out, frames[:: max(1, round(fps / 25))], duration=0.04, loop=0)  # pyright: ignore
+        shown: list[ArrayLike] = [*frames[:: max(1, round(fps / 25))]]
+        imageio.mimsave(out, shown, duration=0.04, loop=0)
         return
     if importlib.util.find_spec("imageio_ffmpeg") is None:
         raise LPOError(

@@ -45,7 +45,14 @@ def learned(c: Config, state):
     return state.params, metrics
 
 
-@pytest.mark.parametrize(("algo", "least"), [("lpo", 12), ("pcpg", 14), ("eniac-original", 13)])
+@pytest.mark.parametrize(
+    ("algo", "least"),
+    [
+        ("lpo", 12),
+        pytest.param("pcpg", 14, marks=pytest.mark.slow),
+        pytest.param("eniac-original", 13, marks=pytest.mark.slow),
+    ],
+)
 def test_axes_are_traced_together_and_give_the_same_numbers(algo, least):
     """Two runs of one program, the second with every axis changed, against each run alone."""
     c = small(algo)

@@ -101,7 +101,14 @@ def test_a_growing_run_compiles_once(tiny):
     assert trainer.learn._cache_size() == 1
 
 
-@pytest.mark.parametrize("algo", ["lpo-s", "pcpg", "eniac-original"])
+@pytest.mark.parametrize(
+    "algo",
+    [
+        "pcpg",
+        pytest.param("lpo-s", marks=pytest.mark.slow),
+        pytest.param("eniac-original", marks=pytest.mark.slow),
+    ],
+)
 def test_rollouts_of_any_size_and_roll_ins_compile_once(tiny, algo):
     trainer = make_trainer(tiny(algo=algo))
     sizes, after_first = run_and_count_compilations(trainer, 1170)  # the last look is a short one

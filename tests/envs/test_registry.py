@@ -47,8 +47,10 @@ def test_make_by_id_without_importing_lpo(module):
     assert reward in (0.0, 1.0)
 
 
-@pytest.mark.parametrize("task", TASKS.values(), ids=lambda task: task.id)
-def test_every_task_is_made_and_stepped(task):
+@pytest.mark.parametrize(
+    "task", [task for task in TASKS.values() if task.base_id], ids=lambda task: task.id
+)
+def test_every_task_on_gymnasium_is_made_and_stepped(task):
     with gymnasium.make(task.id) as env, gymnasium.make(task.base_id) as base:
         assert env.spec is not None and env.spec.max_episode_steps == task.horizon
         assert env.observation_space == base.observation_space

@@ -103,7 +103,8 @@ def test_goal_reward_is_paid_at_the_goal_only():
 def test_describe_lists_every_task():
     rows = {row["id"]: row for row in describe()}
     others = {"lpo/SparseMountainCarContinuous-v0", "lpo/DeepSea-v0", "lpo/CombinationLock-v0"}
-    assert set(rows) == {*LOCOMOTION, *others}
+    control = {"lpo/PointMaze-v0", "lpo/PointMazeLarge-v0", "lpo/SwingUp-v0"}
+    assert set(rows) == {*LOCOMOTION, *others, *control}
     assert rows["lpo/SparseHopper-v0"]["presets"]["half"] == "x_velocity > 0.7402 m/s"
     assert rows["lpo/SparseMountainCarContinuous-v0"]["reward"] == "100 at the goal, else 0"
 

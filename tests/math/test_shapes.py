@@ -59,7 +59,7 @@ def test_right_shapes_pass():
         lambda: update_moments(init_moments(3), jnp.zeros((5, 2)), jnp.ones(5)),
         lambda: update_moments(init_moments(3), jnp.zeros((5, 3)), jnp.ones(4)),
         lambda: normalize(init_moments(3), jnp.zeros((5, 2)), 5.0),
-        lambda: normalize(init_moments(3), np.zeros((5, 3)), 5.0),  # pyright: ignore
+        lambda: normalize(init_moments(3), np.zeros((5, 3)), 5.0),  # pyright: ignore[reportArgumentType]
         lambda: normalizer_host(init_moments(3), 5.0)(np.zeros((4, 2, 3), np.float32)),
         lambda: shuffled(jax.random.key(0), jnp.ones((2, 3), bool), 2),
         lambda: shuffled(jax.random.PRNGKey(0), jnp.ones(3, bool), 2),  # an old key is an array

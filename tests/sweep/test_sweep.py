@@ -214,7 +214,7 @@ def test_time_left(tmp_path, tiny):
 
 def test_a_failed_run_is_reported_and_stops_nothing(tmp_path, capsys, monkeypatch):
     outside = str(Path(__file__).parents[1] / "outside")
-    monkeypatch.setenv("PYTHONPATH", outside)
+    monkeypatch.setenv("PYTHONPATH", outside, prepend=os.pathsep)
     monkeypatch.syspath_prepend(outside)
     grid, root = tmp_path / "g.toml", tmp_path / "out"
     text = GRID.replace('thresholds = ["half"]', "").replace('["ppo", "lpo"]', '["ppo"]')

@@ -29,7 +29,9 @@ class ResumeOptions:
     run: Positional[Path]
     """Run directory."""
     steps: PositiveInt | None = None
-    """Total environment steps to train up to (default: the steps the run was meant to reach)."""
+    """Total environment steps to go to (default: those the run was started with)."""
+    device: Literal["host", "gpu", "cpu"] = "host"
+    """Where runs go on that were started with --device."""
     quiet: bool = False
     """No progress bar."""
 
@@ -91,7 +93,9 @@ class SweepOptions:
     workers: PositiveInt | None = None
     """Number of processes, each on its own core (default: one for each usable core)."""
     ray: str | None = None
-    """Run on the Ray cluster at this address; --out must be on storage that all nodes share."""
+    """Address of a Ray cluster to run on instead; --out must be on storage its nodes share."""
+    device: Literal["host", "gpu", "cpu"] = "host"
+    """host: one process for each run; gpu or cpu: runs as axes of compiled programs."""
     plan: bool = False
     """Only show the runs and how far they are."""
 
@@ -135,6 +139,10 @@ class TheoryOptions:
 
 def resume(arguments: Sequence[str]) -> None:
     options = parse(ResumeOptions, "resume", arguments)
+    if options.device != "host":
+        from lpo.sweep.device import resume_on_device
+
+        sys.exit(resume_on_device(options.run, options.device))
     from lpo.cli.progress import report_result, watched
     from lpo.runs.run import resume as open_run
 
@@ -203,7 +211,11 @@ def sweep(arguments: Sequence[str]) -> None:
     options = parse(SweepOptions, "sweep", arguments)
     from lpo.sweep.main import sweep as run_grid
 
-    sys.exit(run_grid(options.grid, options.out, options.workers, options.ray, options.plan))
+    sys.exit(
+        run_grid(
+            options.grid, options.out, options.workers, options.ray, options.plan, options.device
+        )
+    )
 
 
 def report(arguments: Sequence[str]) -> None:
@@ -269,8 +281,9 @@ def usage() -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    prefer_host()
     arguments = sys.argv[1:] if argv is None else list(argv)
+    if not any(word.split("=")[0] == "--device" for word in arguments):
+        prefer_host()
     if not arguments or arguments[0] in ("-h", "--help"):
         print(usage())
         sys.exit(0 if arguments else 2)

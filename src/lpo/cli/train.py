@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from lpo import algorithms, config
 from lpo.cli.parser import Parser, add_option, flag, from_text, unknown_flags
 from lpo.config import PRESETS, Config, Leaf, choices_of, leaves
 from lpo.envs.task import DEFAULT_ENV
 from lpo.errors import LPOError
-from lpo.options import fields_of, options
+from lpo.options import PositiveInt, fields_of, options
 
 SUMMARY = """Train an agent. Without arguments: LPO on SparseHopper, about a minute. This list shows
 the options of the chosen row and parts; add --algo, --bonus, --switch, --start or --features to
@@ -31,14 +33,17 @@ class RunOptions:
     """Directory of the new run (default: runs/ALGO-ENV-sSEED-NNN)."""
     quiet: bool = False
     """No progress bar."""
+    device: Literal["host", "gpu", "cpu"] = "host"
+    """host: step environments here, one run; gpu or cpu: runs as one compiled program."""
+    seeds: PositiveInt | None = None
+    """With --device: how many runs, with seeds from --seed on."""
 
 
 class Command(NamedTuple):
     """The arguments of `lpo train`."""
 
     config: Config
-    out: Path | None
-    quiet: bool
+    run: RunOptions
 
 
 def read_command(arguments: Sequence[str]) -> Command:
@@ -66,7 +71,7 @@ def read_command(arguments: Sequence[str]) -> Command:
         for name, value in values.items()
         if name in by_short and name != "algo"
     }
-    return Command(config.with_options(base, found), run.out, run.quiet)
+    return Command(config.with_options(base, found), run)
 
 
 def choosing_parser() -> Parser:
@@ -133,16 +138,35 @@ def refuse_unknown(
 
 def train(arguments: Sequence[str]) -> None:
     command = read_command(arguments)
+    if command.run.device != "host":
+        return train_on_device(command)
+    if command.run.seeds is not None:
+        raise LPOError("--seeds is for many runs in one program; add --device gpu, or use a sweep.")
     from lpo.cli.progress import report_result, watched
     from lpo.runs.directory import free_directory, short_env
     from lpo.runs.run import start
 
     c = command.config
     stem = f"{c.algo}-{short_env(c.task.env)}-s{c.seed}"
-    with start(c, command.out or free_directory(Path("runs"), stem)) as run:
-        with watched(run, c.steps, command.quiet) as callback:
+    with start(c, command.run.out or free_directory(Path("runs"), stem)) as run:
+        with watched(run, c.steps, command.run.quiet) as callback:
             run.advance(c.steps, callback)
         report_result(run)
+
+
+def train_on_device(command: Command) -> None:
+    """Runs that differ in the seed alone, as one program; the directory is that of a sweep."""
+    from lpo.runs.directory import free_directory, short_env
+    from lpo.sweep.device import sweep_on_device
+    from lpo.sweep.grid import Grid, Item
+
+    c, run = command.config, command.run
+    assert run.device != "host"
+    stem = f"{c.algo}-{short_env(c.task.env)}"
+    root = run.out or free_directory(Path("runs"), stem)
+    seeds = range(c.seed, c.seed + (run.seeds or 1))
+    items = [Item(f"{stem}-s{s}", c.algo, dataclasses.replace(c, seed=s)) for s in seeds]
+    sys.exit(sweep_on_device(Grid(root.name, items), root, run.device))
 
 
 def print_tables() -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
-from lpo.envs.specs import LOCOMOTION, MOUNTAIN_CAR, TASKS
+from lpo.envs.specs import CONTROL, LOCOMOTION, MOUNTAIN_CAR, TASKS
 from lpo.envs.tabular import TABULAR
 from lpo.errors import LPOError
 
@@ -28,6 +28,9 @@ def register_envs() -> None:
     for task in LOCOMOTION.values():
         _register(task.id, "make_locomotion", task.horizon, {"task": task.id})
     _register(MOUNTAIN_CAR.id, "make_mountain_car", MOUNTAIN_CAR.horizon, {})
+    for task in CONTROL.values():
+        module, _, creator = task.creator.partition(":")
+        _register(task.id, creator, task.horizon, {}, module)
     for row in TABULAR:
         _register(row["id"], row["creator"], None, {}, "tabular")
 

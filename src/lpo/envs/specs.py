@@ -143,6 +143,32 @@ class SparseGoal:
         }
 
 
+@dataclass(frozen=True)
+class SparseControl:
+    """A task with dynamics of our own."""
+
+    id: str
+    creator: str  # "module:function" within lpo.envs
+    horizon: int
+    max_return: float
+    success_return: float
+    projection: Projection
+    reward: str  # in words
+
+    base_id = None  # no environment of Gymnasium is below it
+
+    def describe(self) -> dict[str, Any]:
+        """Returns what ``lpo list`` prints."""
+        return {
+            "id": self.id,
+            "base": None,
+            "horizon": self.horizon,
+            "default_preset": None,
+            "presets": {},
+            "reward": self.reward,
+        }
+
+
 def _is_finite(value: object) -> bool:
     try:
         return math.isfinite(value)  # type: ignore[arg-type]
@@ -227,8 +253,38 @@ MOUNTAIN_CAR = SparseGoal(
     ),
 )
 
+
+def _maze(env_id: str, creator: str, width: float, height: float, horizon: int) -> SparseControl:
+    """Returns the task of a maze of ``width`` times ``height`` cells."""
+    axes = Coordinate("x", 0, 0.0, width), Coordinate("y", 1, 0.0, height)
+    return SparseControl(
+        id=env_id,
+        creator=creator,
+        horizon=horizon,
+        max_return=1.0,
+        success_return=1.0,
+        projection=Projection(4, axes),
+        reward="1 at the goal, else 0",
+    )
+
+
+MAZE = _maze("lpo/PointMaze-v0", "maze:make_small", 7.0, 7.0, horizon=200)
+LARGE_MAZE = _maze("lpo/PointMazeLarge-v0", "maze:make_large", 11.0, 9.0, horizon=400)
+SWING_UP = SparseControl(
+    id="lpo/SwingUp-v0",
+    creator="swingup:make_swing_up",
+    horizon=500,
+    max_return=500.0,
+    success_return=250.0,
+    projection=Projection(
+        5, (Coordinate("cos_angle", 1, -1.0, 1.0), Coordinate("angular_velocity", 4, -15.0, 15.0))
+    ),
+    reward="1 on a step with the pole upright and the cart near the middle, else 0",
+)
+
 LOCOMOTION = MappingProxyType({task.id: task for task in (HOPPER, WALKER2D, HALF_CHEETAH)})
-TASKS = MappingProxyType({**LOCOMOTION, MOUNTAIN_CAR.id: MOUNTAIN_CAR})
+CONTROL = MappingProxyType({task.id: task for task in (MAZE, LARGE_MAZE, SWING_UP)})
+TASKS = MappingProxyType({**LOCOMOTION, MOUNTAIN_CAR.id: MOUNTAIN_CAR, **CONTROL})
 PROJECTIONS = MappingProxyType(
     {task.id: task.projection for task in TASKS.values()}
     | {MOUNTAIN_CAR.base_id: MOUNTAIN_CAR.projection}

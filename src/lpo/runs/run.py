@@ -194,6 +194,11 @@ def resume(path: Path, loggers: Sequence[Logger] = ()) -> Resumed:
     with ExitStack() as undo:
         claimed = undo.enter_context(directory.claim())  # before anything in it is read
         saved, problems = directory.latest()
+        if saved.record.get("device"):
+            raise LPOError(
+                f"{path} was trained on a device together with others; resume them with "
+                f"`lpo resume {path.parent} --device gpu`."
+            )
         trainer = make_trainer(c)
         trainer.restore(saved.arrays, saved.record["seconds"])
         undo.pop_all()

@@ -161,7 +161,7 @@ class RollIn:
     def acting(self, j: int) -> Any:
         if j not in self.cache:
             m = jax.tree.map(lambda x: x[j], self.state.members)
-            moments = Moments(np.float32(1), m.mean, m.var)  # pyright: ignore
+            moments = Moments(np.float32(1), m.mean, m.var)
             params = ActorCritic(m.policy, m.log_std, ())
             self.cache[j] = self.policy.like(params, moments)
         return self.cache[j]

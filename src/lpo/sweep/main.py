@@ -16,7 +16,12 @@ from lpo.sweep.plan import held, standing, write_plan
 
 
 def sweep(
-    file: Path, out: Path | None, workers: int | None, ray: str | None, only_plan: bool
+    file: Path,
+    out: Path | None,
+    workers: int | None,
+    ray: str | None,
+    only_plan: bool,
+    device: str = "host",
 ) -> int:
     """Runs a grid.
 
@@ -27,6 +32,12 @@ def sweep(
     if only_plan:
         print_plan(root, grid)
         return 0
+    if device != "host":
+        if ray is not None or workers is not None:
+            raise LPOError("--device runs in one process; leave --workers and --ray out.")
+        from lpo.sweep.device import sweep_on_device
+
+        return sweep_on_device(grid, root, "gpu" if device == "gpu" else "cpu")
     if ray is not None and workers is not None:
         raise LPOError("--workers is for this machine and --ray for a cluster; leave one out.")
     if ray is not None:

@@ -45,6 +45,21 @@ def write_plan(root: Path, grid: Grid) -> None:
     write_atomically(root / PLAN, text.encode())
 
 
+def read_plan(root: Path) -> Grid:
+    """Returns the grid that a directory was planned with."""
+    try:
+        plan = json.loads((root / PLAN).read_text())
+        rows = [(str(row["name"]), str(row["label"]), row["config"]) for row in plan["runs"]]
+        name = str(plan["name"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise LPOError(
+            f"{root} is not the directory of a sweep ({type(error).__name__}: {error}); pass one "
+            "that `lpo sweep` or `lpo train --device` made."
+        ) from error
+    source = f"{root / PLAN}"
+    return Grid(name, [Item(n, label, config.from_dict(c, source)) for n, label, c in rows])
+
+
 def read_item(root: Path, name: str) -> Item:
     try:
         runs = json.loads((root / PLAN).read_text())["runs"]

@@ -1,0 +1,122 @@
+"""Environments on the device: a small protocol, our tasks that keep it, and adapters.
+
+`make_device` is the door by id, `register_device` adds an id, `gymnax_like` and `playground` take
+environments of other packages.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from lpo.envs.device.adapters import gymnax_like, playground
+from lpo.envs.device.base import DeviceEnv, Transition, check
+from lpo.envs.device.worlds import Stepped, World, advance, begin
+from lpo.errors import LPOError, named
+
+__all__ = [
+    "DeviceEnv",
+    "Stepped",
+    "Transition",
+    "World",
+    "advance",
+    "begin",
+    "check",
+    "device_ids",
+    "gymnax_like",
+    "has_device_form",
+    "make_device",
+    "playground",
+    "register_device",
+]
+
+Maker = Callable[..., DeviceEnv]  # its keyword arguments are env_kwargs, and threshold if any
+
+# A maker, or "module:function" where loading it is worth putting off.
+_MAKERS: dict[str, Maker | str] = {
+    "MountainCarContinuous-v0": "lpo.envs.device.classic:mountain_car",
+    "lpo/SparseMountainCarContinuous-v0": "lpo.envs.device.classic:sparse_mountain_car",
+    "lpo/DeepSea-v0": "lpo.envs.device.finite:deep_sea",
+    "lpo/CombinationLock-v0": "lpo.envs.device.finite:combination_lock",
+    "lpo/PointMaze-v0": "lpo.envs.device.maze:small_maze",
+    "lpo/PointMazeLarge-v0": "lpo.envs.device.maze:large_maze",
+    "lpo/SwingUp-v0": "lpo.envs.device.swingup:swing_up",
+    "lpo/SparseHopper-v0": "lpo.envs.device.locomotion:sparse_hopper",
+    "lpo/SparseWalker2d-v0": "lpo.envs.device.locomotion:sparse_walker2d",
+    "lpo/SparseHalfCheetah-v0": "lpo.envs.device.locomotion:sparse_half_cheetah",
+}
+
+
+class Task(Protocol):
+    """What `make_device` reads of a task's options."""
+
+    @property
+    def env(self) -> str: ...
+
+    @property
+    def threshold(self) -> float | str | None: ...
+
+    @property
+    def env_kwargs(self) -> dict[str, Any] | None: ...
+
+
+def register_device(env_id: str, maker: Maker | str) -> None:
+    """Adds the environment that ``maker(**env_kwargs)`` returns under ``env_id``."""
+    _MAKERS[env_id] = maker
+
+
+def device_ids() -> list[str]:
+    """Returns the ids that have a device form."""
+    return sorted(_MAKERS)
+
+
+def has_device_form(env_id: str) -> bool:
+    """Returns whether ``env_id`` can run on the device; ``package:Name-v0`` imports its package."""
+    return _bare(env_id) in _MAKERS
+
+
+def make_device(task: Task) -> DeviceEnv:
+    """Returns the device environment of a task; raises LPOError where there is none."""
+    if not has_device_form(task.env):
+        raise LPOError(
+            f"{task.env} runs on the host only; leave {named('device')} out, or choose one of "
+            f"{', '.join(device_ids())}."
+        )
+    maker, kwargs = _maker(_bare(task.env)), dict(task.env_kwargs or {})
+    if task.threshold is not None:
+        if "threshold" not in inspect.signature(maker).parameters:
+            raise LPOError(f"{task.env} has no threshold; leave {named('threshold')} out.")
+        kwargs["threshold"] = task.threshold
+    try:
+        return maker(**kwargs)
+    except LPOError:
+        raise
+    except Exception as error:
+        raise LPOError(
+            f"{task.env} could not be made on the device, {type(error).__name__}: {error}; "
+            f"install what it needs and check {named('env_kwargs')} {kwargs}."
+        ) from error
+
+
+def _bare(env_id: str) -> str:
+    """Returns an id without its package, which is imported first."""
+    package, _, name = env_id.rpartition(":")
+    if package:
+        try:
+            importlib.import_module(package)
+        except ImportError as error:
+            raise LPOError(
+                f"The package {package!r} of {env_id!r} cannot be imported ({error}); install it, "
+                "or add its folder to PYTHONPATH."
+            ) from error
+    return name
+
+
+def _maker(env_id: str) -> Maker:
+    maker = _MAKERS[env_id]
+    if not isinstance(maker, str):
+        return maker
+    module, _, function = maker.partition(":")
+    return getattr(importlib.import_module(module), function)

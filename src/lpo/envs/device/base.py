@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from lpo.errors import LPOError
 from lpo.math.distributions import ActionSpec
@@ -26,6 +26,7 @@ class Transition(NamedTuple):
     terminated: Bool[Array, ""]  # the MDP ended
     success: Bool[Array, ""] | None = None  # meaningful where the episode ends; None: by return
     truncated: Bool[Array, ""] | None = None  # cut, but not by ``horizon``; None: never
+    overflow: Int[Array, ""] | None = None  # bits of buffers that were too small; None: has none
 
 
 class DeviceEnv(Protocol):
@@ -87,6 +88,8 @@ def check(env: DeviceEnv) -> None:
     for flag in ("terminated", "truncated", "success"):
         if getattr(step, flag) is not None:
             _expect(name, "step", flag, getattr(step, flag), (), jnp.bool_)
+    if step.overflow is not None:
+        _expect(name, "step", "overflow", step.overflow, (), jnp.int32)
     if _kinds(state) != _kinds(step.state):
         raise LPOError(
             f"The state of {name} is {_kinds(state)} after reset and {_kinds(step.state)} after "

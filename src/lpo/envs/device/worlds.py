@@ -33,6 +33,7 @@ class Stepped(NamedTuple):
     truncated: Bool[Array, ""]
     next_obs: Float[Array, " O"]  # the true s′
     success: Bool[Array, ""] | None  # meaningful where terminated | truncated; None: by return
+    overflow: Int[Array, ""] | None = None  # bits of buffers that were too small
 
 
 def begin(env: DeviceEnv, key: Array, params: dict[str, Any]) -> World:
@@ -58,7 +59,9 @@ def advance(
         lambda new, old: jnp.where(ended, new, old), _arrays(fresh), _arrays((step.state, step.obs))
     )
     after = World(state, obs, jnp.where(ended, 0, clock), jax.random.key_data(key))
-    return after, Stepped(obs, step.reward, step.terminated, truncated, step.obs, step.success)
+    return after, Stepped(
+        obs, step.reward, step.terminated, truncated, step.obs, step.success, step.overflow
+    )
 
 
 def _truncated(env: DeviceEnv, clock: Int[Array, ""], step: Transition) -> Bool[Array, ""]:

@@ -40,8 +40,7 @@ class Physics(NamedTuple):
 
 def load_physics(xml: str) -> Physics:
     """Returns Gymnasium's model ``xml``, lean where that is exact."""
-    path = os.path.join(gymnasium.envs.__path__[0], "mujoco", "assets", xml)
-    plain = _compile(mj.MjSpec.from_file(path))
+    path, plain = _path(xml), plain_model(xml)
     # Versions of MuJoCo differ in whether a contact's margin is the sum of its geoms' margins or
     # the larger of them; a named pair has to spell it out, so each rule is tried.
     for margin in (np.add, np.maximum):
@@ -49,6 +48,15 @@ def load_physics(xml: str) -> Physics:
         if lean is not None and same_physics(plain, lean):
             return Physics(lean, True)
     return Physics(plain, False)
+
+
+def plain_model(xml: str) -> Any:
+    """Returns Gymnasium's model ``xml`` as it is."""
+    return _compile(mj.MjSpec.from_file(_path(xml)))
+
+
+def _path(xml: str) -> str:
+    return os.path.join(gymnasium.envs.__path__[0], "mujoco", "assets", xml)
 
 
 class WithoutProfiling(contextlib.AbstractContextManager[None]):

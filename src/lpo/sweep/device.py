@@ -1,0 +1,354 @@
+"""Sweeps: many runs as one compiled program on a device.
+
+Runs that differ in their seeds and in axes alone (``Axis``) share a program; others make groups of
+their own. A group that does not fit into the memory is halved. Every run has an ordinary run
+directory; the state of a group lies beside them in ``device/``, from which a killed group goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gymnasium import spaces
+
+from lpo import config
+from lpo.config import axes_of, flat
+from lpo.engine.device import Group, Program, host
+from lpo.envs.device import make_device
+from lpo.envs.device.base import DeviceEnv
+from lpo.envs.spaces import to_dict
+from lpo.errors import LPOError
+from lpo.math import trees
+from lpo.math.distributions import ActionSpec
+from lpo.runs import checkpoint
+from lpo.runs.directory import RunDirectory
+from lpo.sweep.grid import Grid, Item
+from lpo.sweep.local import stop_flag
+from lpo.sweep.plan import clear, held, read_plan, standing, write_plan
+
+Device = Literal["gpu", "cpu"]
+STATES = "device"  # the folder of the groups' states
+KEPT = 2  # states of a group that stay
+
+
+def choose_device(name: Device) -> Any:
+    """Returns the JAX device. Raises LPOError where there is none of that kind."""
+    try:
+        return jax.devices(name)[0]
+    except RuntimeError as error:
+        raise LPOError(
+            f"JAX sees no {name} here ({str(error).splitlines()[0]}); install JAX with CUDA "
+            "(`pip install 'lpo-rl[gpu]' 'jax[cuda13]'`), or pass --device cpu."
+        ) from error
+
+
+def sweep_on_device(grid: Grid, root: Path, device: Device) -> int:
+    """Runs a grid, group by group. Returns the exit status: 0, or 130 when it was stopped."""
+    place = choose_device(device)
+    with held(root), jax.default_device(place):
+        write_plan(root, grid)
+        left = [item for item in grid.items if standing(root, item).state != "done"]
+        print(f"{grid.name}: {len(grid.items)} runs in {root}, {len(left)} to do", flush=True)
+        with stop_flag() as stopped:
+            for items in groups(left):
+                if stopped or not run_fitting(root, items, stopped):
+                    print(f"Stopped; go on with `lpo resume {root} --device {device}`.")
+                    return 130
+    print(f"All done; look at them with `lpo report {root}`.")
+    return 0
+
+
+def resume_on_device(root: Path, device: Device) -> int:
+    """Goes on with the runs of a directory that was started with ``--device``."""
+    return sweep_on_device(read_plan(root), root, device)
+
+
+def groups(items: Iterable[Item]) -> list[list[Item]]:
+    """Returns the runs that can share a program."""
+    found: dict[str, list[Item]] = {}
+    for item in items:
+        axes = axes_of(item.config)
+        same = {k: v for k, v in flat(item.config).items() if k not in axes and k != "algo"}
+        found.setdefault(json.dumps(same, sort_keys=True, default=str), []).append(item)
+    return list(found.values())
+
+
+def run_fitting(root: Path, items: list[Item], stopped: Sequence[int]) -> bool:
+    """Runs a group; where the memory is too small, one half after the other."""
+    try:
+        return GroupRun(root, items).finish(stopped)
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        if len(items) == 1:
+            raise LPOError(
+                "One run does not fit into the memory of the device; lower --num-envs, --rollout "
+                "or --batch-size."
+            ) from error
+        half = -(-len(items) // 2)
+        print(f"{len(items)} runs do not fit into the memory; trying {half} at a time", flush=True)
+        return run_fitting(root, items[:half], stopped) and run_fitting(root, items[half:], stopped)
+
+
+class Best(NamedTuple):
+    """The best policies by evaluation, [R] each."""
+
+    score: np.ndarray
+    env_steps: np.ndarray
+    train: Any
+
+
+class GroupRun:
+    """A group of runs with their directories, from nothing or from its last state."""
+
+    def __init__(self, root: Path, items: list[Item]):
+        self.root, self.items = root, items
+        self.envs = [make_device(item.config.task) for item in items]
+        self.env: DeviceEnv = self.envs[0]
+        self.config = items[0].config
+        self.axes = axis_values(items, self.envs)
+        self.program = Program(self.config, self.env, tuple(self.axes))
+        self.runs = [RunDirectory(root / item.name) for item in items]
+        self.folder = root / STATES / items[0].name
+        self.until = jnp.int32(self.config.steps)
+        self.group: Group = self.program.init([i.config.seed for i in items], self.axes)
+        self.best = Best(np.full(len(items), -np.inf), np.zeros(len(items), int), None)
+        self.seconds = 0.0
+        self.restore()
+
+    # -- files
+
+    def restore(self) -> None:
+        """Goes on from the newest sound state; makes the directories where there is none."""
+        if not checkpoint.names(self.folder):
+            for run, item, env in zip(self.runs, self.items, self.envs, strict=True):
+                clear(run)
+                RunDirectory.create(run.path, item.config, env.description)
+                run.metrics_file.touch()
+                run.timing_file.touch()
+            return
+        saved, problems = checkpoint.load_latest(self.folder)
+        for problem in problems:
+            print(f"warning: {problem}", flush=True)
+        tree = trees.unflatten("group", self.tree(), saved.arrays)
+        self.group = tree["group"]
+        best = host(tree["best"])
+        self.best = Best(saved.arrays["best/score"], saved.arrays["best/env_steps"], best)
+        self.seconds = saved.record["seconds"]
+        for run, size in zip(self.runs, saved.record["logs"], strict=True):
+            for file, length in zip((run.metrics_file, run.timing_file), size, strict=True):
+                with open(file, "r+b") as log:
+                    log.truncate(length)
+
+    def tree(self) -> dict[str, Any]:
+        best = host(self.acting()) if self.best.train is None else self.best.train
+        return {"group": self.group, "best": best}
+
+    def acting(self) -> Any:
+        """What a policy needs of the learner's state."""
+        train = self.group.train
+        return {"policy": train.params.policy, "log_std": train.params.log_std,
+                "moments": train.moments}  # fmt: skip
+
+    def save(self) -> None:
+        sizes = [[f.stat().st_size for f in (r.metrics_file, r.timing_file)] for r in self.runs]
+        reached = int(np.asarray(self.group.moving.env_steps).max())
+        arrays = trees.flatten("group", self.tree())
+        arrays |= {"best/score": self.best.score, "best/env_steps": self.best.env_steps}
+        record = {"logs": sizes, "seconds": self.seconds, "runs": [i.name for i in self.items]}
+        checkpoint.save(self.folder, f"{reached:012d}", arrays, record)
+        checkpoint.prune(self.folder, KEPT)
+
+    def append(self, rows: list[list[dict[str, float]]], timing: dict[str, float]) -> None:
+        """Adds the rows of every run to its log."""
+        for run, own in zip(self.runs, rows, strict=True):
+            if not own:
+                continue
+            with open(run.metrics_file, "a") as log:
+                log.writelines(json.dumps(row) + "\n" for row in own)
+            with open(run.timing_file, "a") as log:
+                log.write(json.dumps({"env_steps": own[-1]["env_steps"], **timing}) + "\n")
+
+    def write_policies(self) -> None:
+        """Gives every run its checkpoints: the last learner's state and the best policy."""
+        train = host(self.group.train)
+        steps = np.asarray(self.group.moving.env_steps)
+        for i, run in enumerate(self.runs):
+            state = jax.tree.map(lambda x, i=i: x[i], train)
+            record = self.record(i, int(steps[i]))
+            arrays = trees.flatten("train", {"state": state})
+            checkpoint.save(run.checkpoints, f"{int(steps[i]):012d}", arrays, record)
+            if self.best.train is not None:
+                own = jax.tree.map(lambda x, i=i: x[i], self.best.train)
+                params = state.params._replace(policy=own["policy"], log_std=own["log_std"])
+                state = state._replace(params=params, moments=own["moments"])
+                arrays = trees.flatten("train", {"state": state})
+                record = self.record(i, int(self.best.env_steps[i]))
+                checkpoint.save(run.checkpoints, "best", arrays, record)
+
+    def record(self, i: int, env_steps: int) -> dict[str, Any]:
+        best = float(self.best.score[i])
+        return {
+            "env_steps": env_steps,
+            "until": self.config.steps,
+            "best": best if math.isfinite(best) else None,
+            "env": self.envs[i].description,
+            "spaces": {
+                "observation": to_dict(spaces.Box(-np.inf, np.inf, (self.env.obs_size,))),
+                "action": to_dict(space_of(self.env.action)),
+            },
+            "config": config.to_dict(self.items[i].config),
+            "device": True,
+        }
+
+    # -- training
+
+    def finish(self, stopped: Sequence[int]) -> bool:
+        """Trains to the end. Returns False where a signal stopped it, after its state was saved."""
+        c = self.config
+        every = c.evaluation.every or c.checkpoints.every
+        iterations = max(1, min(every, c.steps) // c.switch.rollout)
+        saved = self.reached()
+        while self.reached() < c.steps:
+            self.visit(iterations)
+            if stopped:
+                self.save()
+                return False
+            if self.reached() - saved >= c.checkpoints.every * 5:
+                self.save()
+                saved = self.reached()
+        self.save()
+        self.write_policies()
+        return True
+
+    def reached(self) -> int:
+        return int(np.asarray(self.group.moving.env_steps).min())
+
+    def visit(self, iterations: int) -> None:
+        """Several turns of the algorithm, an evaluation, logs and one line of progress."""
+        before, began = np.asarray(self.group.moving.env_steps).sum(dtype=int), time.perf_counter()
+        self.group, metrics = self.program.advance(
+            self.group, self.axes, self.until, iterations=iterations
+        )
+        metrics = host(metrics)
+        scores = {}
+        if self.config.evaluation.every:
+            scores = host(self.program.evaluate(self.group, self.axes))
+            self.keep_best(scores["eval/return"])
+        spent = time.perf_counter() - began
+        self.seconds += spent
+        steps = int(np.asarray(self.group.moving.env_steps).sum(dtype=int) - before)
+        rows = self.rows_of(metrics, scores)
+        self.check_finite(rows)
+        self.append(rows, {"time/env_steps_per_s": steps / spent, "time/device_s": self.seconds})
+        self.say(steps / spent, scores or {k: v[-1] for k, v in metrics.items()})
+
+    def rows_of(self, metrics: dict[str, Any], scores: dict[str, Any]) -> list[list[dict]]:
+        """The rows of every run: one for each of its policy changes, the last with the scores."""
+        defined = self.defines_success()
+        turns = len(metrics["env_steps"])
+        found: list[list[dict]] = []
+        for i in range(len(self.items)):
+            own = []
+            for k in range(turns):
+                if metrics["switch/rollout_steps"][k, i] > 0:
+                    row = {name: plain(x[k, i]) for name, x in metrics.items()}
+                    own.append(tidy(row, defined))
+            if own and scores:
+                own[-1] |= tidy({name: plain(x[i]) for name, x in scores.items()}, defined)
+            found.append(own)
+        return found
+
+    def defines_success(self) -> bool:
+        step = jax.eval_shape(
+            lambda key: self.env.step(
+                self.env.reset(key, self.env.params)[0],
+                jnp.zeros(len(self.env.action.nvec or self.env.action.low)),
+                key,
+                self.env.params,
+            ),
+            jax.random.key(0),
+        )
+        return step.success is not None or "success_return" in self.env.description
+
+    def keep_best(self, score: np.ndarray) -> None:
+        better = score > self.best.score
+        if not better.any():
+            return
+        now = host(self.acting())
+        old = now if self.best.train is None else self.best.train
+
+        def pick(new: np.ndarray, old: np.ndarray) -> np.ndarray:
+            return np.where(better.reshape(-1, *(1,) * (new.ndim - 1)), new, old)
+
+        steps = np.asarray(self.group.moving.env_steps)
+        self.best = Best(
+            np.where(better, score, self.best.score),
+            np.where(better, steps, self.best.env_steps),
+            jax.tree.map(pick, now, old),
+        )
+
+    def check_finite(self, rows: list[list[dict]]) -> None:
+        for item, own in zip(self.items, rows, strict=True):
+            bad = [k for row in own for k, v in row.items() if not math.isfinite(v)]
+            if bad:
+                raise LPOError(
+                    f"Learning of {item.name} diverged: {bad[0]} is not a finite number; lower "
+                    "--learning-rate, or check the scale of the environment's rewards."
+                )
+
+    def say(self, rate: float, scores: dict[str, Any]) -> None:
+        """One line for all runs."""
+        returns = scores.get("eval/return", scores.get("rollout/return"))
+        shown = ""
+        if returns is not None and np.isfinite(returns).any():
+            shown = f"return best {np.nanmax(returns):.1f} median {np.nanmedian(returns):.1f}  "
+        success = scores.get("eval/success", scores.get("rollout/success"))
+        if success is not None and self.defines_success() and np.isfinite(success).any():
+            shown += f"success {np.nanmean(success):.0%}  "
+        print(
+            f"step {self.reached():>11,} / {self.config.steps:,} × {len(self.items)} runs  "
+            f"{shown}{rate:,.0f} steps/s",
+            flush=True,
+        )
+
+
+def axis_values(items: Sequence[Item], envs: Sequence[DeviceEnv]) -> dict[str, jax.Array]:
+    """Returns the axes in which the runs differ, beside the seed: one value for each run."""
+    options = [{k: leaf.value for k, leaf in axes_of(item.config).items()} for item in items]
+    params = [dict(env.params) for env in envs]
+    found = {}
+    for name in dict.fromkeys([*options[0], *params[0]]):
+        values = [(p if name in p else o)[name] for o, p in zip(options, params, strict=True)]
+        if name != "seed" and any(value != values[0] for value in values):
+            found[name] = jnp.array(values, jnp.float32)
+    return found
+
+
+def plain(value: Any) -> float | int:
+    return value.item()
+
+
+def tidy(row: dict[str, Any], success: bool) -> dict[str, Any]:
+    """Leaves out means over no episode, and success where the task does not define it."""
+    return {
+        name: value
+        for name, value in row.items()
+        if (success or not name.endswith("/success"))
+        and not (name.startswith("rollout/") and not math.isfinite(value))
+    }
+
+
+def space_of(action: ActionSpec) -> spaces.Space:
+    """Returns the Gymnasium space of a flat action."""
+    if not action.nvec:
+        return spaces.Box(np.array(action.low, np.float32), np.array(action.high, np.float32))
+    return spaces.Discrete(action.nvec[0]) if action.scalar else spaces.MultiDiscrete(action.nvec)

@@ -1,0 +1,199 @@
+"""Many runs in one program: each equals the run alone; groups, axes, resume and files."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import lpo.cli
+from lpo import Agent, LPOError, Policy
+from lpo.config import configure
+from lpo.engine.device import Program, host
+from lpo.envs.device import make_device
+from lpo.report.runs import Runs
+from lpo.runs.directory import RunDirectory
+from lpo.sweep.device import groups
+from lpo.sweep.grid import Item
+
+SMALL: dict[str, Any] = dict(
+    env="lpo/DeepSea-v0", env_kwargs={"size": 5}, num_envs=4, rollout=64, batch_size=16, epochs=2,
+    hidden=[8], steps=400, eval_every=128,
+)  # fmt: skip
+
+
+def small(algo: str, **more):
+    return configure(algo, **(SMALL | more))
+
+
+def trained(c, seeds, axes=None, iterations=4):
+    program = Program(c, make_device(c.task))
+    axes = {k: jax.numpy.array(v, jax.numpy.float32) for k, v in (axes or {}).items()}
+    group = program.init(seeds, axes)
+    group, metrics = program.advance(group, axes, jax.numpy.int32(c.steps), iterations=iterations)
+    return host(group), host(metrics)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algo", ["lpo", "ppo"])
+def test_a_run_among_others_equals_the_run_alone(algo):
+    c = small(algo)
+    together, log = trained(c, [0, 1, 2])
+    alone, own = trained(c, [2])
+    for a, b in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
+        np.testing.assert_allclose(a[2], b[0], rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(log["env_steps"][:, 2], own["env_steps"][:, 0])
+    assert not np.array_equal(
+        together.train.params.policy[0].w[0], together.train.params.policy[0].w[1]
+    )
+
+
+def test_rollouts_grow_and_the_budget_is_met():
+    _, log = trained(small("lpo", growth_iterations=3), [0, 1], iterations=6)
+    sizes = log["switch/rollout_steps"][:, 0].tolist()
+    assert sizes == [64, 88, 116, 116, 16, 0]  # ⌈(4/3)^k·64⌉ in rows of four, then what is left
+    assert log["env_steps"][-1].tolist() == [400, 400]
+
+
+@pytest.mark.slow
+def test_sensitivity_decides_for_each_run_by_itself():
+    c = small("lpo-s", num_features=16, switch_tau=0.3, switch_largest=128)
+    _, log = trained(c, [0, 1, 2, 3], iterations=5)
+    sizes = log["switch/rollout_steps"]
+    assert sizes[:3].min() >= 64 and sizes.max() <= 128
+    assert log["switch/dimension"][0].min() > 0
+    _, own = trained(c, [3], iterations=5)
+    np.testing.assert_array_equal(own["switch/rollout_steps"][:, 0], sizes[:, 3])
+
+
+@pytest.mark.slow
+def test_axes_differ_between_the_runs_of_one_program():
+    """A run with β = 0 beside one with β = 5 is the run that was configured so."""
+    c = small("eniac")
+    both, _ = trained(c, [7, 7], {"beta": [0.0, 5.0], "learning_rate": [1e-4, 1e-3]})
+    for i, (beta, rate) in enumerate([(0.0, 1e-4), (5.0, 1e-3)]):
+        alone, _ = trained(small("eniac", beta=beta, learning_rate=rate), [7])
+        for a, b in zip(jax.tree.leaves(both.train), jax.tree.leaves(alone.train), strict=True):
+            np.testing.assert_allclose(a[i], b[0], rtol=1e-4, atol=1e-5)
+
+
+def test_runs_that_share_a_program_are_put_together():
+    def item(name, algo="eniac", **more):
+        return Item(name, name, small(algo, **more))
+
+    items = [item("a"), item("b", seed=1), item("c", beta=3.0), item("d", hidden=[16])]
+    assert [[i.name for i in group] for group in groups(items)] == [["a", "b", "c"], ["d"]]
+
+
+def command(*arguments: object) -> int:
+    try:
+        lpo.cli.main([str(a) for a in arguments])
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+FLAGS = """
+    --algo lpo --env lpo/DeepSea-v0 --env-kwargs {"size":5} --num-envs 4 --rollout 64
+    --batch-size 16 --epochs 2 --hidden 8 --eval-every 128 --checkpoint-every 128
+""".split()  # noqa: SIM905 - as it is typed
+
+
+@pytest.mark.slow
+def test_results_are_ordinary_runs(tmp_path, capsys):
+    out = tmp_path / "group"
+    flags = [*FLAGS, "--steps", "400", "--device", "cpu", "--seeds", "3", "--out", out]
+    assert command("train", *flags) == 0
+    said = capsys.readouterr().out
+    assert "3 runs" in said and "steps/s" in said and "median" in said and "success" in said
+    runs = Runs([out])
+    assert [run.config.seed for run in runs.runs] == [0, 1, 2]
+    assert all(run.finished and run.switches > 3 for run in runs.runs)
+    assert command("report", out, "--no-clips") == 0
+    assert command("plot", out, "--out", tmp_path / "curve.png") == 0
+    one = out / runs.runs[1].name
+    assert command("eval", one, "--episodes", "2", "--checkpoint", "last") == 0
+    assert "policy at step 400" in capsys.readouterr().out
+    assert Policy.load(one).predict(np.zeros(26))[0] in (0, 1)
+    with pytest.raises(LPOError, match="--device gpu"):
+        from lpo.runs.run import resume
+
+        resume(one)
+    assert command("train", *flags) == 0  # all done: nothing to do
+    assert "0 to do" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_host_plays_what_the_device_has_learned(tmp_path):
+    """The same policy and task: a saved policy acts on the host's environment."""
+    out = tmp_path / "group"
+    assert command("train", *FLAGS, "--steps", "256", "--device", "cpu", "--out", out) == 0
+    (run,) = (p for p in out.iterdir() if RunDirectory(p).exists)
+    row = RunDirectory(run).metrics()[-1]
+    agent_return = Policy.load(run, "last")
+    env = agent_return.config.task.make(1)
+    obs = env.reset(0)
+    total, done = 0.0, False
+    while not done:
+        action = agent_return.actor.act(obs.astype(np.float32), np.random.default_rng(0), True)
+        step = env.step(agent_return.actor.dist.to_env(action))
+        total, done, obs = total + step.reward[0], step.terminated[0], step.obs
+    assert total == pytest.approx(row["eval/return"], abs=1e-6)  # DeepSea is deterministic
+
+
+@pytest.mark.slow
+def test_a_killed_group_goes_on_to_the_same_bytes(tmp_path):
+    flags = [*FLAGS, "--steps", "6000", "--device", "cpu", "--seeds", "2"]
+    base = [sys.executable, "-m", "lpo.cli"]
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    subprocess.run([*base, "train", *flags, "--out", whole], check=True, capture_output=True)
+    process = subprocess.Popen([*base, "train", *flags, "--out", cut], stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while not list(cut.glob("device/*/*.json")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    subprocess.run([*base, "resume", cut, "--device", "cpu"], check=True, capture_output=True)
+    for run in sorted(p.name for p in whole.iterdir() if RunDirectory(p).exists):
+        for name in ("metrics.jsonl", "checkpoints/000000006000.safetensors"):
+            assert (cut / run / name).read_bytes() == (whole / run / name).read_bytes()
+
+
+def test_what_cannot_run_on_a_device_is_said(tmp_path, capsys):
+    for flags, words in {
+        ("--env", "CartPole-v1"): "CartPole-v1",
+        ("--algo", "pcpg", "--env", "lpo/DeepSea-v0"): "--start reset",
+    }.items():
+        assert command("train", *flags, "--device", "cpu", "--out", tmp_path / "no") == 2
+        error = capsys.readouterr().err.strip()
+        assert words in error and "\n" not in error
+    assert command("train", "--seeds", "4", "--out", tmp_path / "no") == 2
+    assert "--device gpu" in capsys.readouterr().err
+    if not any(d.platform == "gpu" for d in jax.devices()):
+        assert command("train", "--device", "gpu", "--out", tmp_path / "no") == 2
+        assert "--device cpu" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_grid_runs_on_a_device(tmp_path):
+    grid = tmp_path / "grid.toml"
+    grid.write_text(
+        'name = "g"\nenvs = ["lpo/DeepSea-v0"]\nseeds = 2\nsteps = 256\n[overrides]\n'
+        "num_envs = 4\nrollout = 64\nbatch_size = 16\nepochs = 1\nhidden = [8]\neval_every = 128\n"
+        'env_kwargs = {size = 5}\n[variants.weak]\nalgo = "eniac"\nbeta = 0.5\n'
+        '[variants.strong]\nalgo = "eniac"\nbeta = 4.0\n[variants.plain]\nalgo = "ppo"\n'
+    )
+    assert command("sweep", grid, "--out", tmp_path / "out", "--device", "cpu") == 0
+    found = Runs([tmp_path / "out"])
+    assert sorted({run.label for run in found.runs}) == ["plain", "strong", "weak"]
+    assert len(found.runs) == 6 and all(run.finished for run in found.runs)
+    plan = json.loads((tmp_path / "out" / "sweep.json").read_text())
+    assert Path(tmp_path / "out" / plan["runs"][0]["name"] / "checkpoints").is_dir()
+    with pytest.raises(LPOError, match=r"Policy\.load"):
+        Agent.load(tmp_path / "out" / plan["runs"][0]["name"])
