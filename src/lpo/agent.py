@@ -213,7 +213,7 @@ class Agent:
         if saved.record.get("device"):
             raise LPOError(
                 f"{path} was trained on a device and holds no environments of the host; take its "
-                "policy with Policy.load, or go on with `lpo resume`."
+                "policy with Policy.load, or continue it with `lpo resume`."
             )
         if env is None and c.task.env == CUSTOM:
             raise LPOError(

@@ -29,9 +29,9 @@ class ResumeOptions:
     run: Positional[Path]
     """Run directory."""
     steps: PositiveInt | None = None
-    """Total environment steps to go to (default: those the run was started with)."""
+    """Total environment steps to train up to (default: the steps the run was meant to reach)."""
     device: Literal["host", "gpu", "cpu"] = "host"
-    """Where runs go on that were started with --device."""
+    """Device that continues runs that were started with --device."""
     quiet: bool = False
     """No progress bar."""
 
@@ -93,9 +93,9 @@ class SweepOptions:
     workers: PositiveInt | None = None
     """Number of processes, each on its own core (default: one for each usable core)."""
     ray: str | None = None
-    """Address of a Ray cluster to run on instead; --out must be on storage its nodes share."""
+    """Run on the Ray cluster at this address; --out must be on storage that all nodes share."""
     device: Literal["host", "gpu", "cpu"] = "host"
-    """host: one process for each run; gpu or cpu: runs as axes of compiled programs."""
+    """host: one process for each run; gpu or cpu: many runs in one compiled program."""
     plan: bool = False
     """Only show the runs and how far they are."""
 

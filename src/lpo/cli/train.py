@@ -34,9 +34,9 @@ class RunOptions:
     quiet: bool = False
     """No progress bar."""
     device: Literal["host", "gpu", "cpu"] = "host"
-    """host: step environments here, one run; gpu or cpu: runs as one compiled program."""
+    """host: one run, environments on the CPU; gpu or cpu: many runs in one compiled program."""
     seeds: PositiveInt | None = None
-    """With --device: how many runs, with seeds from --seed on."""
+    """With --device: number of runs; their seeds count up from --seed."""
 
 
 class Command(NamedTuple):
@@ -155,7 +155,7 @@ def train(arguments: Sequence[str]) -> None:
 
 
 def train_on_device(command: Command) -> None:
-    """Runs that differ in the seed alone, as one program; the directory is that of a sweep."""
+    """Trains runs that differ only in the seed, in one program and in the directory of a sweep."""
     from lpo.runs.directory import free_directory, short_env
     from lpo.sweep.device import sweep_on_device
     from lpo.sweep.grid import Grid, Item
