@@ -78,6 +78,8 @@ def measure(env: Locomotion, worlds: int, steps: int, rounds: int) -> dict[str, 
         began = time.perf_counter()
         state, flags = jax.block_until_ready(program(state, key))
         seconds.append(time.perf_counter() - began)
+    memory = program.memory_analysis()
+    assert memory is not None
     return {
         "task": env.id,
         "simulator": env.simulator,
@@ -85,7 +87,7 @@ def measure(env: Locomotion, worlds: int, steps: int, rounds: int) -> dict[str, 
         "env_steps_per_s": round(worlds * steps / statistics.median(seconds)),
         "compile_s": round(compiled, 1),
         "first_round_s": round(first, 2),
-        "program_bytes_per_world": round(program.memory_analysis().temp_size_in_bytes / worlds),
+        "program_bytes_per_world": round(memory.temp_size_in_bytes / worlds),
         "scratch_bytes_per_world": scratch(env),
         "overflow": int(jnp.bitwise_or.reduce(flags)),
     }
@@ -99,6 +101,7 @@ def go(env: Locomotion, steps: int, params: dict[str, Any], worlds: World, key: 
     def one(worlds: World, key: jax.Array) -> tuple[World, jax.Array]:
         action = jax.random.uniform(key, (count, len(low)), minval=low[None], maxval=high[None])
         worlds, step = jax.vmap(partial(advance, env), (0, 0, None))(worlds, action, params)
+        assert step.overflow is not None
         return worlds, jnp.bitwise_or.reduce(step.overflow)
 
     return jax.lax.scan(one, worlds, jax.random.split(key, steps))
