@@ -41,6 +41,7 @@ from lpo.start import Reset, StartPart
 from lpo.switch import Growth, SwitchPart
 
 FORMAT = 2
+CHOICES = ("bonus", "switch", "start", "features")  # parts that are chosen by name
 
 
 @options
@@ -190,7 +191,7 @@ def with_options(c: Config, values: Mapping[str, Any]) -> Config:
     Raises LPOError for an option that the parts of ``c`` do not have.
     """
     values = dict(values)
-    for name in ("bonus", "switch", "start", "features"):
+    for name in CHOICES:
         if name in values:
             c = with_part(c, name, values.pop(name))
     whole = {(name,): value for name, value in values.items() if _is_whole(name, value)}
@@ -264,7 +265,7 @@ def unknown_option(c: Config, name: str, known: Mapping[str, Any]) -> str:
                 f"{named(name)} has no effect here; leave it out, or choose parts with "
                 f"{named('features')} {cls.kind}."
             )
-    hint = nearest(name, [*known, "bonus", "switch", "start"], "see `lpo train --help` for all.")
+    hint = nearest(name, [*known, *CHOICES], "see `lpo train --help` for all.")
     return f"There is no option {name!r}; {hint}"
 
 
@@ -399,7 +400,7 @@ def from_version_1(values: Mapping[str, Any]) -> Config:
     algo = given.pop("algo", "lpo")
     row = algorithms.get(algo)
     c = Config(algo=algo, bonus=row.bonus, switch=row.switch, start=row.start)
-    for name in ("bonus", "switch", "start", "features"):
+    for name in CHOICES:
         if name in given and name in choices_of(c):
             c = with_part(c, name, given[name])
     has = {leaf.short for leaf in leaves(c)}

@@ -55,7 +55,7 @@ def add_option(group: Any, option: Option, short: str, shown: Any) -> None:
         words = " ".join(map(str, shown)) if isinstance(shown, tuple) else shown
         text += f" (default: {words})"
     more: dict[str, Any] = {"help": text, "default": argparse.SUPPRESS, "dest": short}
-    if any(mark is POSITIONAL for mark in getattr(option.hint, "__metadata__", ())):
+    if is_positional(option):
         del more["dest"]
         many = get_origin(option.plain) is tuple
         group.add_argument(short, **more, nargs="+" if many else None, metavar=short.upper())
@@ -65,6 +65,10 @@ def add_option(group: Any, option: Option, short: str, shown: Any) -> None:
         group.add_argument(flag(short), **more, nargs="+", metavar=metavar(option))
     else:
         group.add_argument(flag(short), **more, metavar=metavar(option))
+
+
+def is_positional(option: Option) -> bool:
+    return any(mark is POSITIONAL for mark in getattr(option.hint, "__metadata__", ()))
 
 
 def metavar(option: Option) -> str:
@@ -131,6 +135,8 @@ def parse(cls: type[T], command: str, arguments: Sequence[str]) -> T:
     known = fields_of(cls)
     for option in known.values():
         add_option(parser, option, option.short, option.default)
+    places = [option.short.upper() for option in known.values() if is_positional(option)]
+    parser.usage = " ".join([parser.prog, *places, "[OPTIONS]"])
     given, rest = parser.parse_known_args(list(arguments))
     unknown_flags(rest, known, command)
     values = {name: from_text(known[name].hint, value) for name, value in vars(given).items()}

@@ -62,6 +62,9 @@ def report_result(run: Run) -> None:
         print(f"{words}return {final['eval/return']:.1f}")
     metric = "eval/return" if final is not None else "rollout/return"
     try:
-        print(f"curve  {plot_runs((directory.path,), metric, directory.curve_file)}")
+        if any(metric in row for row in directory.metrics()):
+            print(f"curve  {plot_runs((directory.path,), metric, directory.curve_file)}")
+        else:
+            print("curve  none: no episode has ended yet")
     finally:
         print(f"run    {directory}")

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from lpo import algorithms, config
 from lpo.cli.parser import Parser, add_option, flag, from_text, unknown_flags
-from lpo.config import PRESETS, Config, Leaf, choices_of, leaves
+from lpo.config import CHOICES, PRESETS, Config, Leaf, choices_of, leaves
 from lpo.envs.task import DEFAULT_ENV
 from lpo.errors import LPOError
 from lpo.options import PositiveInt, fields_of, options
@@ -18,7 +18,6 @@ from lpo.options import PositiveInt, fields_of, options
 SUMMARY = """Train an agent. Without arguments: LPO on SparseHopper, about a minute. This list shows
 the options of the chosen row and parts; add --algo, --bonus, --switch, --start or --features to
 --help to see others."""
-PARTS = ("bonus", "switch", "start", "features")
 
 
 @options
@@ -77,7 +76,7 @@ def read_command(arguments: Sequence[str]) -> Command:
 def choosing_parser() -> Parser:
     """Returns a parser for the flags that decide which other flags exist."""
     parser = Parser("train", add_help=False)
-    for name in ("algo", "env", "preset", "config", *PARTS):
+    for name in ("algo", "env", "preset", "config", *CHOICES):
         parser.add_argument(flag(name), dest=name)
     return parser
 
@@ -93,7 +92,7 @@ def base_config(chosen: Any) -> Config:
         c = config.configure(
             chosen.algo or "lpo", env=chosen.env or DEFAULT_ENV, preset=chosen.preset or "paper"
         )
-    for name in PARTS:
+    for name in CHOICES:
         if (kind := getattr(chosen, name)) is not None:
             c = config.with_part(c, name, kind)
     return c
@@ -132,7 +131,7 @@ def refuse_unknown(
         words = config.unknown_option(c, name, known)
         if "has no effect" in words:
             raise LPOError(words)
-        unknown_flags([first], [*known, *PARTS], "train")
+        unknown_flags([first], [*known, *CHOICES], "train")
     unknown_flags(rest, (), "train")
 
 
@@ -193,7 +192,7 @@ def print_tables() -> None:
     tables = BonusPart, SwitchPart, StartPart, FeatureOptions
     parts = [
         (flag(name), cls.kind, (cls.__doc__ or "").strip().splitlines()[0])
-        for name, base in zip(PARTS, tables, strict=True)
+        for name, base in zip(CHOICES, tables, strict=True)
         for cls in base.kinds.all()
     ]
     show("Parts that can be put into any row", ("flag", "kind", "what it is"), parts)

@@ -101,13 +101,13 @@ class Program:
         self.advance = jax.jit(self._advance, static_argnames="iterations", donate_argnums=0)
         self.evaluate = jax.jit(self._evaluate)
         self._begin = jax.jit(self._worlds)
+        self._first = jax.jit(jax.vmap(partial(init_state, self.parts)))
 
     # -- the group
 
     def init(self, seeds: Sequence[int], axes: Axes) -> Group:
         """Returns the first states of the runs, each as it would be alone."""
-        states = [init_state(self.parts, seed) for seed in seeds]
-        train = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
+        train = self._first(jnp.array(seeds, jnp.uint32))
         if "log_std_init" in axes and train.params.log_std.shape[1]:
             log_std = jnp.broadcast_to(axes["log_std_init"][:, None], train.params.log_std.shape)
             train = train._replace(params=train.params._replace(log_std=log_std))

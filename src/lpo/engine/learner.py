@@ -94,7 +94,7 @@ def host_rng(seed: int, component: int, step: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, step]))
 
 
-def init_state(p: Parts, seed: int) -> TrainState:
+def init_state(p: Parts, seed: int | Array) -> TrainState:
     key = jax.random.key(seed)
     params = init_actor_critic(
         jax.random.fold_in(key, NETS),

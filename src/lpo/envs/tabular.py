@@ -54,11 +54,11 @@ TABULAR = (
     {
         "id": "lpo/DeepSea-v0",
         "creator": "make_deep_sea",
-        "reward": "1 for going right all the way to the far corner, 0.01/size for a left",
+        "reward": "1 for going right all the way to the far corner, 0.01/size for going left",
     },
     {
         "id": "lpo/CombinationLock-v0",
         "creator": "make_combination_lock",
-        "reward": "1 for opening the better lock, 0.4 the other, 0.2/length for a step off a lock",
+        "reward": "1 for opening the better lock, 0.4 the other, 0.2/length for each other step",
     },
 )

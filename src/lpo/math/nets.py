@@ -6,6 +6,7 @@ leading stream axis (extrinsic first): a second critic is a second slice, not a 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Generic, NamedTuple, TypeAlias
 
@@ -55,11 +56,11 @@ class ActorCritic(NamedTuple, Generic[ArrayT]):
 
 def orthogonal(
     rng: np.random.Generator, rows: int, columns: int, gain: float
-) -> Float[Array, "{rows} {columns}"]:
+) -> Float[np.ndarray, "{rows} {columns}"]:
     """Returns a random matrix whose shorter side is orthonormal, times ``gain`` (Haar measure)."""
     q, r = np.linalg.qr(rng.standard_normal((max(rows, columns), min(rows, columns))))
     q = q * np.sign(np.diag(r))
-    return jnp.asarray(gain * (q if rows >= columns else q.T), jnp.float32)
+    return (gain * (q if rows >= columns else q.T)).astype(np.float32)
 
 
 def orthogonal_net(
@@ -69,12 +70,28 @@ def orthogonal_net(
 
     Drawn in NumPy from the key: compiling a QR takes seconds, computing these takes none.
     """
-    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
     gains = [gain] * (len(sizes) - 2) + [last_gain]
-    return tuple(
-        Layer(orthogonal(rng, rows, columns, g), jnp.zeros(columns, jnp.float32))
-        for rows, columns, g in zip(sizes[:-1], sizes[1:], gains, strict=True)
-    )
+    shapes = list(itertools.pairwise(sizes))
+
+    def draw(data: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Weights for every key in ``data`` [..., K]."""
+        data = np.asarray(data)
+        flat = data.reshape(-1, data.shape[-1])
+        rngs = [np.random.default_rng(row) for row in flat]
+        drawn = [
+            [orthogonal(rng, *shape, g) for shape, g in zip(shapes, gains, strict=True)]
+            for rng in rngs
+        ]
+        stacked = (np.stack(layer) for layer in zip(*drawn, strict=True))
+        return tuple(w.reshape(*data.shape[:-1], *w.shape[1:]) for w in stacked)
+
+    data = jax.random.key_data(key)
+    if isinstance(data, jax.core.Tracer):  # many runs at once: one call of the host for all
+        like = tuple(jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes)
+        weights = jax.pure_callback(draw, like, data, vmap_method="expand_dims")
+    else:
+        weights = draw(np.asarray(data))
+    return tuple(Layer(jnp.asarray(w), jnp.zeros(w.shape[-1], jnp.float32)) for w in weights)
 
 
 def apply_net(

@@ -18,6 +18,7 @@ from lpo.runs.visits import from_json
 
 Row = dict[str, Any]
 VisitCounts = tuple[list[dict[str, Any]], np.ndarray]  # axes; counts [quarter, first, second]
+PLAN = "sweep.json"  # the plan in the directory of a sweep
 OLD_SUCCESS = {
     "eval/success": "eval/normalized_return",
     "rollout/success": "rollout/normalized_return",
@@ -142,7 +143,7 @@ def find_directories(paths: Sequence[Path]) -> list[Path]:
 def read_plan(sweep: Path) -> dict[str, Any]:
     """Returns the plan of a sweep; empty where ``sweep`` is not the directory of one."""
     with contextlib.suppress(OSError, ValueError):
-        plan = json.loads((sweep / "sweep.json").read_text())
+        plan = json.loads((sweep / PLAN).read_text())
         return plan if isinstance(plan, dict) else {}
     return {}
 

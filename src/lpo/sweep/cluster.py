@@ -7,6 +7,7 @@ process is killed, and the retry goes on from the run directory, which every nod
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Sequence
@@ -94,6 +95,7 @@ def run_on_ray(root: Path, names: Sequence[str], address: str, board: Board) -> 
 
 def connect(ray: Any, address: str) -> None:
     try:
+        reach(address)
         ray.init(address=address, log_to_driver=False, logging_level="error")
     except (ConnectionError, ValueError, RuntimeError, OSError) as error:
         why = str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -101,6 +103,13 @@ def connect(ray: Any, address: str) -> None:
             f"No Ray cluster answers at {address} ({why}); start one with `ray start --head` and "
             "pass the address that it prints."
         ) from error
+
+
+def reach(address: str) -> None:
+    """Raises OSError at once where nobody listens: Ray itself would go on trying for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
 
 
 def log_size(root: Path, name: str) -> int:

@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lpo import config
-from lpo.config import Config, choices_of, flat, with_options, with_part
+from lpo.config import CHOICES, Config, choices_of, flat, with_options, with_part
 from lpo.errors import LPOError, nearest
 
 KEYS = {
     "name": str, "algos": list, "envs": list, "seeds": (int, list), "steps": int,
     "thresholds": list, "preset": str, "overrides": dict, "variants": dict,
 }  # fmt: skip
-PARTS = ("bonus", "switch", "start", "features")
 OF_THE_GRID = ("env", "seed", "steps", "threshold")  # overrides and variants may not set these
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
@@ -142,7 +141,7 @@ def make_item(
     overrides = values.get("overrides", {})
     variant = {name: value for name, value in options.items() if name != "algo"}
     c = config.configure(options["algo"], env=env, preset=values.get("preset", "paper"), **own)
-    for name in PARTS:
+    for name in CHOICES:
         if name in variant:
             c = with_part(c, name, variant[name])
         elif name in overrides and name in choices_of(c):

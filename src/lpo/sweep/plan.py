@@ -19,9 +19,10 @@ from lpo.config import Config
 from lpo.errors import LPOError
 from lpo.runs.checkpoint import write_atomically
 from lpo.runs.directory import RunDirectory, lock
+from lpo.runs.record import PLAN
 from lpo.sweep.grid import Grid, Item
 
-PLAN, LOCK = "sweep.json", ".lock"
+LOCK = ".lock"
 State = Literal["new", "started", "done"]
 
 
