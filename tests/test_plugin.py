@@ -126,6 +126,7 @@ def test_it_works_in_a_sweep_and_in_a_report(installed, tmp_path):
     assert "count_bits" in page and "counts" in page
 
 
+@pytest.mark.slow
 def test_without_the_package_a_run_says_what_is_missing(site, tmp_path):
     out = tmp_path / "run"
     path = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])

@@ -161,6 +161,7 @@ def test_a_width_far_off_does_not_run_away():
     assert float(loss) > 1 and float(slope) > 0  # descending shrinks the weights
 
 
+@pytest.mark.slow
 def test_a_width_without_a_target_grows_and_ours_does_not():
     path = Path(__file__).parents[2] / "experiments" / "figure2" / "unstable.py"
     script = runpy.run_path(str(path))

@@ -48,7 +48,7 @@ def learned(c: Config, state):
 @pytest.mark.parametrize(
     ("algo", "least"),
     [
-        ("lpo", 12),
+        pytest.param("lpo", 12, marks=pytest.mark.slow),
         pytest.param("pcpg", 14, marks=pytest.mark.slow),
         pytest.param("eniac-original", 13, marks=pytest.mark.slow),
     ],

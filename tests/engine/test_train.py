@@ -116,8 +116,15 @@ def test_rollouts_of_any_size_and_roll_ins_compile_once(tiny, algo):
     assert trainer.learn._cache_size() == 1
 
 
-VARIANTS = [{"algo": algo} for algo in ALGORITHMS] + [
-    {"algo": "ppo", "switch": "sensitivity", "features": "critic", "num_features": 32},
+QUICK = ("ppo", "lpo", "pcpg")
+VARIANTS = [
+    pytest.param({"algo": algo}, marks=[] if algo in QUICK else pytest.mark.slow)
+    for algo in ALGORITHMS
+] + [
+    pytest.param(
+        {"algo": "ppo", "switch": "sensitivity", "features": "critic", "num_features": 32},
+        marks=pytest.mark.slow,
+    ),
     {"algo": "ppo", "start": "cover", "cover_weights": "logdet", "first_uniform": 0.5},
 ]
 

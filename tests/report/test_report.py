@@ -195,7 +195,7 @@ def test_a_task_without_a_largest_return_is_scaled_by_the_best_seen(tmp_path):
     assert "over the best return seen" in (tmp_path / "r" / "index.html").read_text()
 
 
-@pytest.mark.parametrize("count", [8, 18])
+@pytest.mark.parametrize("count", [8, pytest.param(18, marks=pytest.mark.slow)])
 def test_many_labels_fit(tmp_path, count):
     names = [f"variant-with-a-long-name-{i}" for i in range(count)]
     for i, name in enumerate(names):

@@ -54,6 +54,7 @@ def test_a_run_among_others_equals_the_run_alone(algo):
     )
 
 
+@pytest.mark.slow
 def test_rollouts_grow_and_the_budget_is_met():
     _, log = trained(small("lpo", growth_iterations=3), [0, 1], iterations=6)
     sizes = log["switch/rollout_steps"][:, 0].tolist()

@@ -143,6 +143,7 @@ def test_rewards_and_ends_along_a_trajectory_of_the_host(task):
     assert np.any(ends) == (task != HALF_CHEETAH)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", HOPPER_FIRST, ids=name)
 def test_fast_and_fallen_bodies_as_on_the_host(task):
     """Worlds of the model's own pose at 150 m/s, at 50 m/s, near the floor, and tilted by 1.5."""
@@ -186,6 +187,7 @@ def test_resets_have_gymnasiums_law(task):
     assert np.abs(together - np.eye(len(together))).max() < 0.05
 
 
+@pytest.mark.slow
 def test_thresholds_differ_between_worlds():
     env = sparse_hopper()
     pose, _ = env.reset(KEY, env.params)
@@ -203,6 +205,7 @@ def test_thresholds_differ_between_worlds():
     assert found.tolist() == [1, 1, 0, 0, 1]
 
 
+@pytest.mark.slow
 def test_worlds_under_two_maps_equal_worlds_under_one_and_a_world_alone():
     env = sparse_hopper()
     pose, _ = jax.vmap(lambda key: env.reset(key, env.params))(jax.random.split(KEY, 6))
@@ -227,6 +230,7 @@ def test_worlds_under_two_maps_equal_worlds_under_one_and_a_world_alone():
         jax.tree.map(np.testing.assert_array_equal, jax.tree.map(lambda x: x[4], many), alone)
 
 
+@pytest.mark.slow
 def test_x_changes_nothing_but_x():
     env = sparse_hopper()
     pose, _ = env.reset(KEY, env.params)
@@ -237,6 +241,7 @@ def test_x_changes_nothing_but_x():
     np.testing.assert_allclose(after.state.qpos[1, 0] - after.state.qpos[0, 0], 4096, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_state_of_nan_ends_the_episode_and_is_not_shown():
     env = sparse_hopper()
     pose, _ = env.reset(KEY, env.params)
@@ -283,6 +288,7 @@ def lying(env: Locomotion) -> Pose:
     [(Buffers(14, 2), ROWS), (Buffers(1, 41), CONTACTS)],
     ids=["rows", "contacts"],
 )
+@pytest.mark.slow
 def test_an_overflow_is_noticed_and_mended(small, flag):
     env = sparse_hopper()
     tight = dataclasses.replace(env, buffers=small)
@@ -326,6 +332,7 @@ def test_described_as_on_the_host(task: SparseLocomotion):
     assert np.array_equal(env.action.high, host.action_space.high)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", HOPPER_FIRST, ids=name)
 def test_made_by_id_it_plays_in_worlds(task):
     """A thousand steps are the time limit; an end before it begins the next episode at once."""

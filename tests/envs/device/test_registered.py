@@ -62,6 +62,7 @@ def test_it_keeps_the_protocol_and_is_a_value(env_id):
 TWINS = {"lpo/SparseMountainCarContinuous-v0": "reward", "lpo/PointMazeLarge-v0": "drawing"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env_id", OURS)
 def test_a_world_does_not_depend_on_those_beside_it(env_id):
     """Worlds 0 and 4 of 37 are, to the bit, those of a batch of two; ranks are not promoted."""
