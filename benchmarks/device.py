@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 from checkout import commit
 
-from lpo.config import configure
+from lpo.config import configure, with_options
 from lpo.engine.device import Program
 from lpo.envs.device import make_device
 
@@ -34,8 +34,9 @@ def measure(options: argparse.Namespace, runs: int) -> dict[str, Any]:
         batch_size=options.batch_size,
         epochs=options.epochs,
         steps=2**30,
-        **({"growth_iterations": 10**6} if options.algo == "lpo" else {}),
     )
+    if options.algo == "lpo":
+        c = with_options(c, {"growth_iterations": 10**6})
     began = time.perf_counter()
     program = Program(c, make_device(c.task))
     group = program.init(range(runs), {})

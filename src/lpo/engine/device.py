@@ -61,7 +61,7 @@ class Group(NamedTuple):
 class Ended(NamedTuple):
     """Sums over the episodes that ended in a rollout, [R] each."""
 
-    count: Array
+    episodes: Array
     ret: Array
     length: Array
     success: Array
@@ -160,8 +160,8 @@ class Program:
         """One turn: collect D_k until the switch of every run has fired, then learn from it."""
         walk = self.collect(group, axes, until)
         worked = walk.rows > 0
-        fields = (jnp.moveaxis(x, 0, 1) for x in walk.buffer[:-1])
-        rollout = Rollout(*fields, walk.moving.worlds.obs)
+        rollout = jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), walk.buffer)
+        rollout = rollout._replace(last_obs=walk.moving.worlds.obs)
 
         def learn_one(state: TrainState, rollout: Rollout, axes: Axes):
             return learn(self.parts_of(axes), state, rollout)
@@ -176,12 +176,12 @@ class Program:
 
     def episode_metrics(self, ended: Ended) -> dict[str, Array]:
         """Means over the episodes that ended; not a number where none did."""
-        count = jnp.where(ended.count > 0, ended.count, jnp.nan)
+        count = jnp.where(ended.episodes > 0, ended.episodes, jnp.nan)
         return {
             "rollout/return": ended.ret / count,
             "rollout/length": ended.length / count,
             "rollout/success": ended.success / count,
-            "rollout/episodes": ended.count,
+            "rollout/episodes": ended.episodes,
         }
 
     def collect(self, group: Group, axes: Axes, until: Array) -> Walk:
@@ -234,7 +234,7 @@ class Program:
         ret, length = now.returns + out.reward, now.lengths + 1
         done = (out.terminated | out.truncated) & active[:, None]
         ended = Ended(
-            walk.ended.count + done.sum(1),
+            walk.ended.episodes + done.sum(1),
             walk.ended.ret + (ret * done).sum(1),
             walk.ended.length + (length * done).sum(1),
             walk.ended.success + (self.succeeded(out, ret) & done).sum(1),
@@ -242,7 +242,8 @@ class Program:
         valid = jnp.broadcast_to(active[:, None], done.shape)
         row = (obs, action, out.reward, out.terminated, out.truncated, out.next_obs, valid)
         write = partial(jax.lax.dynamic_update_index_in_dim, index=walk.row, axis=0)
-        new = [write(old, x) for old, x in zip(walk.buffer[:-1], row, strict=True)]
+        names = Rollout._fields[:-1]
+        new = {n: write(getattr(walk.buffer, n), x) for n, x in zip(names, row, strict=True)}
         moved = Moving(
             worlds=worlds,
             returns=jnp.where(done, 0.0, ret),
@@ -252,7 +253,7 @@ class Program:
         return walk._replace(
             row=walk.row + 1,
             moving=choose(active, moved, now),
-            buffer=Rollout(*new, walk.buffer.last_obs),
+            buffer=walk.buffer._replace(**new),
             ended=ended,
             rows=walk.rows + active,
         )

@@ -14,6 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.core import Tracer
+from jax.typing import ArrayLike
 from jaxtyping import Float, Key
 
 from lpo.math.arrays import lift
@@ -73,20 +75,20 @@ def orthogonal_net(
     gains = [gain] * (len(sizes) - 2) + [last_gain]
     shapes = list(itertools.pairwise(sizes))
 
-    def draw(data: np.ndarray) -> tuple[np.ndarray, ...]:
+    def draw(data: ArrayLike) -> tuple[np.ndarray, ...]:
         """Weights for every key in ``data`` [..., K]."""
-        data = np.asarray(data)
-        flat = data.reshape(-1, data.shape[-1])
+        keys = np.asarray(data)
+        flat = keys.reshape(-1, keys.shape[-1])
         rngs = [np.random.default_rng(row) for row in flat]
         drawn = [
             [orthogonal(rng, *shape, g) for shape, g in zip(shapes, gains, strict=True)]
             for rng in rngs
         ]
         stacked = (np.stack(layer) for layer in zip(*drawn, strict=True))
-        return tuple(w.reshape(*data.shape[:-1], *w.shape[1:]) for w in stacked)
+        return tuple(w.reshape(*keys.shape[:-1], *w.shape[1:]) for w in stacked)
 
     data = jax.random.key_data(key)
-    if isinstance(data, jax.core.Tracer):  # many runs at once: one call of the host for all
+    if isinstance(data, Tracer):  # many runs at once: one call of the host for all
         like = tuple(jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes)
         weights = jax.pure_callback(draw, like, data, vmap_method="expand_dims")
     else:

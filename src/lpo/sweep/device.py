@@ -351,4 +351,8 @@ def space_of(action: ActionSpec) -> spaces.Space:
     """Returns the Gymnasium space of a flat action."""
     if not action.nvec:
         return spaces.Box(np.array(action.low, np.float32), np.array(action.high, np.float32))
-    return spaces.Discrete(action.nvec[0]) if action.scalar else spaces.MultiDiscrete(action.nvec)
+    return (
+        spaces.Discrete(action.nvec[0])
+        if action.scalar
+        else spaces.MultiDiscrete(list(action.nvec))
+    )
