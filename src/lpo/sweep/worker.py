@@ -69,6 +69,7 @@ def work(root: Path, name: str) -> None:
     with run, stopping_on_signals(run):
         run.advance(until, watched_lines(run))
         if run.stop_requested:
+            print(f"Stopped at step {run.env_steps}; the sweep goes on from there.", flush=True)
             raise KeyboardInterrupt
         print(f"done at step {run.env_steps:,}", flush=True)
 
