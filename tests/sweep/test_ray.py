@@ -113,4 +113,4 @@ def test_a_stopped_sweep_leaves_checkpoints_and_a_failed_run_is_named(tmp_path, 
             record.unlink()
     ended = subprocess.run([*command, str(root)], capture_output=True, text=True, timeout=300)
     assert ended.returncode == 1 and "1/4 done" in ended.stdout and "3 failed" in ended.stdout
-    assert ended.stdout.count("thesis.tex, which is not of a run; take it away. (log: ") == 3
+    assert ended.stdout.count("thesis.tex, which is not a file of a run; move it away. (log: ") == 3
