@@ -65,6 +65,7 @@ class Ended(NamedTuple):
     ret: Array
     length: Array
     success: Array
+    overflows: Array  # steps on which a buffer of the physics was too small
 
 
 class Walk(NamedTuple):
@@ -182,6 +183,7 @@ class Program:
             "rollout/length": ended.length / count,
             "rollout/success": ended.success / count,
             "rollout/episodes": ended.episodes,
+            "rollout/overflows": ended.overflows,
         }
 
     def collect(self, group: Group, axes: Axes, until: Array) -> Walk:
@@ -238,6 +240,7 @@ class Program:
             walk.ended.ret + (ret * done).sum(1),
             walk.ended.length + (length * done).sum(1),
             walk.ended.success + (self.succeeded(out, ret) & done).sum(1),
+            walk.ended.overflows + self.overflowed(out, done.shape).sum(1),
         )
         valid = jnp.broadcast_to(active[:, None], done.shape)
         row = (obs, action, out.reward, out.terminated, out.truncated, out.next_obs, valid)
@@ -277,6 +280,11 @@ class Program:
             return out.success
         least = self.env.description.get("success_return")
         return jnp.zeros(ret.shape, bool) if least is None else ret >= least
+
+    @staticmethod
+    def overflowed(out: Stepped, shape: tuple[int, ...]) -> Array:
+        """Which worlds needed more contacts or constraints than their buffers hold."""
+        return jnp.zeros(shape, bool) if out.overflow is None else out.overflow != 0
 
     def look(self, walk: Walk, train: TrainState, axes: Axes, until: Array) -> Walk:
         """Asks the switches whose turn it is."""
@@ -323,7 +331,7 @@ class Program:
         zero = jnp.zeros(runs, jnp.int32)
         blank = Walk(
             jnp.int32(0), group.moving, group.switch, self.empty(runs),
-            Ended(*(jnp.zeros(runs),) * 4), zero, zero, zero, zero == 1, {},
+            Ended(*(jnp.zeros(runs),) * len(Ended._fields)), zero, zero, zero, zero == 1, {},
         )  # fmt: skip
         shapes = jax.eval_shape(lambda w: self.updates(w, group.train, axes)[2], blank)
         return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)

@@ -239,6 +239,7 @@ class GroupRun:
             self.group, self.axes, self.until, iterations=iterations
         )
         metrics = host(metrics)
+        self.check_buffers(metrics.pop("rollout/overflows"))
         scores = {}
         if self.config.evaluation.every:
             scores = host(self.program.evaluate(self.group, self.axes))
@@ -295,6 +296,14 @@ class GroupRun:
             np.where(better, steps, self.best.env_steps),
             jax.tree.map(pick, now, old),
         )
+
+    def check_buffers(self, overflows: np.ndarray) -> None:
+        if overflows.any():
+            raise LPOError(
+                f"The physics of {self.env.description['id']} needed larger buffers than it was "
+                "given; leave `buffers` out of --env-kwargs, and the runs will go on from their "
+                "last state."
+            )
 
     def check_finite(self, rows: list[list[dict]]) -> None:
         for item, own in zip(self.items, rows, strict=True):
