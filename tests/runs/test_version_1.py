@@ -1,0 +1,56 @@
+"""A run directory written by 0.1 still loads, resumes and reports.
+
+The directory has one checkpoint from the middle of the run, and the metrics of the whole of it.
+"""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lpo.cli
+from lpo import LPO, Policy
+from lpo.report.runs import Runs
+from lpo.runs.directory import RunDirectory
+
+SOURCE = Path(__file__).parents[1] / "data" / "run-0.1"
+
+
+@pytest.fixture
+def run(tmp_path):
+    return Path(shutil.copytree(SOURCE, tmp_path / "run"))
+
+
+def test_it_resumes_to_where_it_was(run, capsys):
+    before = RunDirectory(run).metrics()
+    lpo.cli.main(["resume", str(run), "--quiet"])
+    after = RunDirectory(run).metrics()
+    assert [row["env_steps"] for row in after] == [row["env_steps"] for row in before]
+    assert [row["switch/count"] for row in after] == [row["switch/count"] for row in before]
+    first = next(i for i, row in enumerate(before) if row["env_steps"] > 348)
+    assert before[:first] == after[:first]
+    # The first rollout after the checkpoint; later ones may differ by rounding on another machine.
+    for name in ("bonus/raw_mean", "value/ext_target", "policy/entropy", "bonus/scale"):
+        assert after[first][name] == pytest.approx(before[first][name], rel=1e-3, abs=1e-5), name
+    assert RunDirectory(run).reached() == 1200
+    assert "1,200 steps" in capsys.readouterr().out
+
+
+def test_its_policy_and_its_agent_load(run):
+    obs = np.linspace(-1, 1, 11)
+    policy, agent = Policy.load(run, "last"), LPO.load(run, which="last")
+    a, b = (player.predict(obs, deterministic=True)[0] for player in (policy, agent))
+    np.testing.assert_array_equal(a, b)
+    assert policy.env_steps == agent.env_steps == 348 and a.shape == (3,)
+
+
+def test_it_is_reported_under_the_names_of_today(run, tmp_path):
+    (found,) = Runs([run]).runs
+    assert found.options["beta"] == 3.0 and found.label == "lpo" and found.visits is not None
+    assert all("eval/success" not in row for row in found.rows)
+    shares = [row["eval/normalized_return"] for row in found.rows if "eval/return" in row]
+    returns = [row["eval/return"] for row in found.rows if "eval/return" in row]
+    np.testing.assert_allclose(shares, np.array(returns) / 1000)
+    lpo.cli.main(["report", str(run), "--no-clips", "--out", str(tmp_path / "report")])
+    assert "SparseHopper" in (tmp_path / "report" / "index.html").read_text()
