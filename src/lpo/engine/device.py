@@ -21,6 +21,7 @@ from lpo.engine.learner import (
     ACT,
     EVAL,
     SWITCH,
+    WORLDS,
     Parts,
     Space,
     TrainState,
@@ -37,7 +38,6 @@ from lpo.math.normalize import normalize
 from lpo.switch import Look, Rows
 from lpo.types import Rollout
 
-WORLDS = 9  # the random stream of the environments; see ``lpo.engine.learner`` for the others
 Axes = Mapping[str, Array]  # short name of an option → one value for each run
 
 
@@ -86,13 +86,13 @@ class Walk(NamedTuple):
 class Program:
     """The compiled functions of a group: shapes, parts and environment are fixed in it."""
 
-    def __init__(self, c: Config, env: DeviceEnv, axes: Sequence[str] = ()):
+    def __init__(self, c: Config, env: DeviceEnv):
         if c.start.kind != "reset":
             raise LPOError(
                 f"The start {c.start.kind!r} runs on the host only; leave --device out, or choose "
                 "--start reset."
             )
-        self.config, self.env, self.axes = c, env, tuple(axes)
+        self.config, self.env = c, env
         self.space = Space(env.obs_size, env.action, env.horizon)
         self.parts = assemble(c, problem_of(c, self.space))
         self.num_envs = c.task.num_envs

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium
 from gymnasium.vector import VectorEnv
@@ -180,11 +180,12 @@ def start(c: Config, out: Path, loggers: Sequence[Logger] = ()) -> Run:
     return Run(trainer, directory, journal, loggers=[TensorBoard(directory), *loggers])
 
 
-class Resumed:
+class Resumed(NamedTuple):
     """A run as its newest sound checkpoint left it."""
 
-    def __init__(self, run: Run, until: int, problems: list[str]):
-        self.run, self.until, self.problems = run, until, problems
+    run: Run
+    until: int  # the steps that it was meant to reach
+    problems: list[str]  # what was wrong with newer checkpoints
 
 
 def resume(path: Path, loggers: Sequence[Logger] = ()) -> Resumed:

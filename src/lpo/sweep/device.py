@@ -115,7 +115,7 @@ class GroupRun:
         self.env: DeviceEnv = self.envs[0]
         self.config = items[0].config
         self.axes = axis_values(items, self.envs)
-        self.program = Program(self.config, self.env, tuple(self.axes))
+        self.program = Program(self.config, self.env)
         self.runs = [RunDirectory(root / item.name) for item in items]
         self.folder = root / STATES / items[0].name
         self.until = jnp.int32(self.config.steps)
