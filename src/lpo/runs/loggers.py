@@ -7,6 +7,8 @@ closed at the end of the run.
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import math
 import os
@@ -40,9 +42,12 @@ class JSONLines:
         """``offsets`` of a checkpoint cut the logs off where they ended when it was written."""
         timing = open(run.timing_file, "ab")  # noqa: SIM115 - closed by ``close``
         self.files = {run.metrics_file.name: claimed, run.timing_file.name: timing}
+        self.digests = {}
         for name, file in self.files.items():
-            file.truncate(offsets[name] if offsets else 0)
+            size = file.seek(0, 2)  # a damaged log may be too short
+            file.truncate(min(offsets[name], size) if offsets else 0)
             file.seek(0, 2)
+            self.digests[name] = hashlib.sha256((run.path / name).read_bytes())
 
     def offsets(self) -> dict[str, int]:
         """Returns the lengths of the logs in bytes, after they are safely on disk."""
@@ -50,15 +55,22 @@ class JSONLines:
             os.fsync(file.fileno())
         return {name: file.tell() for name, file in self.files.items()}
 
+    def sums(self) -> dict[str, str]:
+        """Returns the SHA-256 of each log."""
+        return {name: digest.hexdigest() for name, digest in self.digests.items()}
+
     def write(self, step: int, metrics: dict[str, float], timing: dict[str, float]) -> None:
-        for file, row in zip(self.files.values(), (metrics, timing), strict=True):
+        for (name, file), row in zip(self.files.items(), (metrics, timing), strict=True):
             row = {k: v for k, v in row.items() if math.isfinite(v)}
-            file.write((json.dumps({"env_steps": step, **row}) + "\n").encode())
+            line = (json.dumps({"env_steps": step, **row}) + "\n").encode()
+            file.write(line)
             file.flush()
+            self.digests[name].update(line)
 
     def close(self) -> None:
         for file in self.files.values():
-            file.close()
+            with contextlib.suppress(OSError):  # a write that failed, and said so, is tried again
+                file.close()
 
 
 class TensorBoard:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import gymnasium
 from gymnasium.vector import VectorEnv
@@ -106,13 +106,23 @@ class Run:
     def save_checkpoint(self) -> None:
         if self.directory is None or self.journal is None:
             return
-        record = self.record(logs=self.journal.offsets(), seconds=self.trainer.seconds)
+        record = self.record(
+            logs=self.journal.offsets(),
+            log_sha256=self.journal.sums(),
+            seconds=self.trainer.seconds,
+        )
         arrays = self.trainer.arrays() | self.visits.arrays()
-        folder = self.directory.checkpoints
-        checkpoint.save(folder, f"{self.env_steps:012d}", arrays, record)
-        if (text := self.visits.to_json()) is not None:
+        self.write_visits()  # before the checkpoint: after the last one nothing is written again
+        checkpoint.save(self.directory.checkpoints, f"{self.env_steps:012d}", arrays, record)
+        self.prune()
+
+    def write_visits(self) -> None:
+        if self.directory is not None and (text := self.visits.to_json()) is not None:
             checkpoint.write_atomically(self.directory.visits_file, text.encode())
-        checkpoint.prune(folder, self.trainer.config.checkpoints.keep)
+
+    def prune(self) -> None:
+        if self.directory is not None:
+            checkpoint.prune(self.directory.checkpoints, self.trainer.config.checkpoints.keep)
 
     def keep_best(self, metrics: dict[str, float]) -> None:
         score = metrics.get("eval/return")
@@ -176,8 +186,15 @@ def start(c: Config, out: Path, loggers: Sequence[Logger] = ()) -> Run:
     """Returns a new run in the new directory ``out``."""
     trainer = make_trainer(c)
     directory = RunDirectory.create(out, c, trainer.env.description)
-    journal = JSONLines(directory, directory.claim())
-    return Run(trainer, directory, journal, loggers=[TensorBoard(directory), *loggers])
+    return begin(directory, directory.claim(), trainer, loggers)
+
+
+def begin(
+    directory: RunDirectory, claimed: IO[bytes], trainer: Trainer, loggers: Sequence[Logger]
+) -> Run:
+    """Returns a run at its first step in a directory that was made for it."""
+    own = TensorBoard(directory)
+    return Run(trainer, directory, JSONLines(directory, claimed), loggers=[own, *loggers])
 
 
 class Resumed(NamedTuple):
@@ -189,30 +206,45 @@ class Resumed(NamedTuple):
 
 
 def resume(path: Path, loggers: Sequence[Logger] = ()) -> Resumed:
-    """Returns the run in ``path``, the steps it goes to, and problems of newer checkpoints."""
+    """Returns the run in ``path``, the steps it goes to, and problems of newer checkpoints.
+
+    A run that was killed before its first checkpoint begins again.
+    """
     directory = RunDirectory.open(path)
-    c = directory.config()
     with ExitStack() as undo:
         claimed = undo.enter_context(directory.claim())  # before anything in it is read
-        saved, problems = directory.latest()
+        if directory.reached() is None:
+            run = begin(directory, claimed, make_trainer(directory.config()), loggers)
+            undo.pop_all()
+            why = f"{path} was ended before its first checkpoint, so it begins again."
+            return Resumed(run, run.trainer.config.steps, [why])
+        saved, problems = directory.restored()
         if saved.record.get("device"):
             raise LPOError(
                 f"{path} was trained on a device together with others; resume them with "
                 f"`lpo resume {path.parent} --device gpu`."
             )
+        c = directory.config()
         trainer = make_trainer(c)
         trainer.restore(saved.arrays, saved.record["seconds"])
         undo.pop_all()
     if not trainer.env.resumable:
         problems.append(f"{c.task.env} cannot restore a saved state, so new episodes begin here.")
+    best = saved.record["best"]
+    if best is not None and (wrong := directory.unsound_best()) is not None:
+        best = None
+        problems.append(f"{wrong} The best from here on is kept instead.")
     run = Run(
         trainer,
         directory,
         JSONLines(directory, claimed, saved.record["logs"]),
         loggers=[TensorBoard(directory, trainer.env_steps), *loggers],
-        best=saved.record["best"],
+        best=best,
         visits=Visits(trainer.env.description, c.steps, saved.arrays.get("visits/counts")),
     )
+    with run.disk_errors():  # what a kill after the last checkpoint may have left undone
+        run.write_visits()
+        run.prune()
     return Resumed(run, saved.record["until"], problems)
 
 
