@@ -40,7 +40,8 @@ def table(results: Iterable[Result]) -> str:
     for result in results:
         rows.setdefault(result.kind, []).append(result)
     lines = ["| fault | tried | runs lost | resumed byte-equal |", "|---|--:|--:|--:|"]
-    for kind, own in [*sorted(rows.items()), ("all", [r for own in rows.values() for r in own])]:
+    every = [result for own in rows.values() for result in own]
+    for kind, own in [*sorted(rows.items()), ("all", every)]:
         lost, equal = sum(r.lost for r in own), sum(r.equal for r in own)
         lines.append(f"| {kind} | {len(own):,} | {lost:,} | {equal:,} |")
     return "\n".join(lines)

@@ -117,6 +117,22 @@ class RunDirectory:
             )
         return file
 
+    @contextlib.contextmanager
+    def disk_errors(self, when: str = "") -> Iterator[None]:
+        """Turns an error of the disk into an LPOError that says how to continue the run."""
+        try:
+            yield
+        except OSError as error:
+            why, again = error.strerror or error, f"continue with `lpo resume {self}`"
+            if not self.exists:
+                raise LPOError(
+                    f"{self} has vanished{when} ({why}); bring it back and {again}."
+                ) from error
+            raise LPOError(
+                f"Could not write to {self}{when} ({why}); free some space or allow writing, and "
+                f"{again}: the last checkpoint is intact."
+            ) from error
+
     def config(self) -> Config:
         return configs.read(self.config_file)
 
@@ -131,6 +147,12 @@ class RunDirectory:
         if not isinstance(found, dict):
             raise LPOError(f"{self.task_file} does not describe a task; pass a complete run.")
         return found
+
+    def on_device(self) -> bool:
+        """Whether the run belongs to a group on a device, which alone can go on with it."""
+        with contextlib.suppress(LPOError):
+            return self.task().get("backend") == "device"
+        return False
 
     def metrics(self) -> list[dict[str, Any]]:
         return read_rows(self.metrics_file)

@@ -7,14 +7,16 @@ closed at the end of the run.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import math
 import os
+import time
 from typing import IO, Protocol
 
 from lpo.runs.directory import RunDirectory
+
+SHOW_EVERY = 30.0  # seconds until TensorBoard sees new rows
 
 
 class Logger(Protocol):
@@ -69,21 +71,37 @@ class JSONLines:
 
     def close(self) -> None:
         for file in self.files.values():
-            with contextlib.suppress(OSError):  # a write that failed, and said so, is tried again
-                file.close()
+            file.close()
 
 
 class TensorBoard:
-    """Writes every number as a scalar of TensorBoard."""
+    """Writes every number as a scalar of TensorBoard.
+
+    It writes in the thread that trains. With a thread of its own, as ``SummaryWriter`` has one, a
+    full disk would end that thread, and training would wait for it for ever.
+    """
 
     def __init__(self, run: RunDirectory, step: int = 0):
-        from tensorboardX import SummaryWriter
+        from tensorboardX import summary
+        from tensorboardX.event_file_writer import EventsWriter
+        from tensorboardX.proto.event_pb2 import Event, SessionLog
 
-        self.writer = SummaryWriter(str(run.tensorboard), purge_step=step if step else None)
+        run.tensorboard.mkdir(exist_ok=True)
+        self.event, self.scalar = Event, summary.scalar
+        self.writer = EventsWriter(str(run.tensorboard / "events"))
+        self.shown = time.monotonic()  # when rows were last written out
+        if step:  # what an earlier process wrote from this step on is void
+            start = SessionLog(status=SessionLog.START)
+            self.writer.write_event(Event(wall_time=time.time(), step=step, session_log=start))
 
     def write(self, step: int, metrics: dict[str, float], timing: dict[str, float]) -> None:
+        event = self.event(wall_time=time.time(), step=step)
         for key, value in {**metrics, **timing}.items():
-            self.writer.add_scalar(key, value, step)
+            event.summary.MergeFrom(self.scalar(key, value))
+        self.writer.write_event(event)
+        if time.monotonic() - self.shown > SHOW_EVERY:
+            self.writer.flush()
+            self.shown = time.monotonic()
 
     def close(self) -> None:
         self.writer.close()
