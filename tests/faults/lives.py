@@ -15,6 +15,7 @@ import hashlib
 import json
 import mmap
 import os
+import pickle
 import select
 import signal
 import struct
@@ -27,6 +28,7 @@ from typing import Any, NamedTuple
 
 import jax
 import safetensors.numpy
+from jax.experimental import serialize_executable
 
 from lpo.config import Config, configure
 from lpo.engine import host
@@ -34,6 +36,7 @@ from lpo.engine.device import Program
 from lpo.engine.host import Trainer
 from lpo.errors import LPOError
 from lpo.math import trees
+from lpo.runs import checkpoint
 from lpo.runs.directory import RunDirectory
 from lpo.runs.loggers import JSONLines, TensorBoard
 from lpo.runs.run import Run, resume, start, stopping_on_signals
@@ -101,22 +104,58 @@ def train(run: Run, until: int) -> None:
         raise KeyboardInterrupt
 
 
-def remember_first_weights(folder: Path) -> None:
-    """Lets processes read the first weights of a run from a file: to draw them takes a second."""
-    draw = host.init_state
+class Kept:
+    """A jitted function whose compiled program lies in a file after its first call."""
+
+    def __init__(self, jitted: Any, folder: Path, name: str):
+        self.jitted, self.call = jitted, None
+        self.file = folder / f"{hashlib.sha256(name.encode()).hexdigest()}.program"
+
+    def __call__(self, *args: Any, **static: Any) -> Any:
+        if self.call is None:
+            if not self.file.exists():
+                self.compile(*args, **static)
+            self.call = serialize_executable.deserialize_and_load(
+                *pickle.loads(self.file.read_bytes())
+            )
+        return self.call(*args)
+
+    def compile(self, *args: Any, **static: Any) -> None:
+        jax.config.update("jax_enable_compilation_cache", False)  # what it holds cannot be kept
+        found = serialize_executable.serialize(self.jitted.lower(*args, **static).compile())
+        jax.config.update("jax_enable_compilation_cache", True)
+        self.file.with_suffix(".tmp").write_bytes(pickle.dumps(found))
+        self.file.with_suffix(".tmp").rename(self.file)
+
+
+def remember(folder: Path) -> None:
+    """Lets processes read first weights and compiled programs from files of this harness.
+
+    To trace them again takes a second of every life.
+    """
+    folder.mkdir(exist_ok=True)
+    draw, compiled, make = host.init_state, host.compiled, Program.__init__
 
     def first(parts: Any, seed: int) -> Any:
         like = jax.eval_shape(functools.partial(draw, parts, seed))
         name = hashlib.sha256(f"{seed} {like}".encode()).hexdigest()
         file = folder / f"{name}.safetensors"
-        if file.exists():
-            return trees.unflatten("first", like, safetensors.numpy.load_file(file))
-        found = draw(parts, seed)
-        folder.mkdir(exist_ok=True)
-        safetensors.numpy.save_file(trees.flatten("first", found), file)
-        return found
+        if not file.exists():
+            checkpoint.write_atomically(
+                file, safetensors.numpy.save(trees.flatten("first", draw(parts, seed)))
+            )
+        return trees.unflatten("first", like, safetensors.numpy.load_file(file))
 
-    host.init_state = first
+    def with_kept(c: Config, space: Any) -> Any:
+        parts, learn = compiled(c, space)
+        return parts, Kept(learn, folder, f"{dataclasses.replace(c, seed=0)} {space}")
+
+    def program(self: Program, c: Config, env: Any) -> None:
+        make(self, c, env)
+        for name in ("advance", "evaluate"):
+            setattr(self, name, Kept(getattr(self, name), folder, f"{name} {c} {env}"))
+
+    host.init_state, host.compiled, Program.__init__ = first, with_kept, program
 
 
 CASES = [Case(row, task) for task in TASKS if task != "strange" for row in ROWS]

@@ -296,6 +296,7 @@ class GroupRun:
         steps = int(np.asarray(self.group.moving.env_steps).sum(dtype=int) - before)
         rows = self.rows_of(metrics, scores)
         self.check_finite(rows)
+        self.check_weights()
         self.append(rows, {"time/env_steps_per_s": steps / spent, "time/device_s": self.seconds})
         self.say(steps / spent, scores or {k: v[-1] for k, v in metrics.items()})
 
@@ -361,6 +362,17 @@ class GroupRun:
                     "--learning-rate, or check the scale of the environment's rewards."
                 )
 
+    def check_weights(self) -> None:
+        """Raises LPOError where NaN or an infinity has reached what the runs have learned."""
+        finite = jax.tree_util.tree_flatten_with_path(all_finite(self.group.train))[0]
+        for path, fine in finite:
+            if not (fine := np.asarray(fine)).all():
+                raise LPOError(
+                    f"Learning of {self.items[int(np.argmin(fine))].name} diverged: "
+                    f"{jax.tree_util.keystr(path).strip('.')} is not a finite number; lower "
+                    "--learning-rate, or check the scale of the environment's rewards."
+                )
+
     def say(self, rate: float, scores: dict[str, Any]) -> None:
         """One line for all runs."""
         returns = scores.get("eval/return", scores.get("rollout/return"))
@@ -375,6 +387,12 @@ class GroupRun:
             f"{shown}{rate:,.0f} steps/s",
             flush=True,
         )
+
+
+@jax.jit
+def all_finite(tree: Any) -> Any:
+    """Returns for every array [R, …] which runs are finite in it."""
+    return jax.tree.map(lambda x: jnp.isfinite(x).reshape(len(x), -1).all(1), tree)
 
 
 def axis_values(items: Sequence[Item], envs: Sequence[DeviceEnv]) -> dict[str, jax.Array]:
