@@ -188,6 +188,7 @@ class Agent:
     def save(self, path: str | Path) -> Path:
         """Writes the full training state to ``path``.safetensors and ``path``.json."""
         path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
         run = self.run
         record = run.record(seconds=run.trainer.seconds)
         return checkpoint.save(path.parent, path.with_suffix("").name, run.trainer.arrays(), record)

@@ -103,6 +103,12 @@ class Config:
                 f"A minibatch of {self.ppo.batch_size} is larger than a rollout of {rollout} "
                 f"steps; lower {named('batch_size')} or raise {named('rollout')}."
             )
+        if self.ppo.batch_size == 1 and self.ppo.normalize_advantage:
+            raise LPOError(
+                f"A minibatch of 1 has no spread by which advantages could be normalised; raise "
+                f"{named('batch_size')} to at least 2, or switch {named('normalize_advantage')} "
+                "off."
+            )
         for part in (self.bonus, self.switch, self.start):
             part.check(self)
 

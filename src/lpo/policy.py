@@ -85,6 +85,7 @@ class Policy:
     def save(self, path: str | Path) -> Path:
         """Writes ``path``.safetensors and ``path``.json: what acting needs, and nothing else."""
         path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
         return checkpoint.save(path.parent, path.with_suffix("").name, self.arrays(), self.record())
 
     def to_bytes(self) -> bytes:

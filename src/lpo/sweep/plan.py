@@ -17,7 +17,7 @@ from typing import IO, Literal, NamedTuple
 from lpo import config
 from lpo.config import Config
 from lpo.errors import LPOError
-from lpo.runs.checkpoint import write_atomically
+from lpo.runs.checkpoint import waiting, write_atomically
 from lpo.runs.directory import RunDirectory, lock
 from lpo.runs.record import PLAN
 from lpo.sweep.grid import Grid, Item
@@ -79,7 +79,8 @@ def held(root: Path, patience: float = 20.0, plan: str = PLAN) -> Iterator[IO[by
 
     The runs inherit the lock: after a killed sweep it is held until the last run has ended.
     """
-    foreign = root.is_dir() and any(p.name != LOCK for p in root.iterdir())
+    ours = {LOCK, waiting(root / plan).name}  # a sweep that was killed at its start
+    foreign = root.is_dir() and any(p.name not in ours for p in root.iterdir())
     if foreign and not (root / plan).exists():
         raise LPOError(f"{root} is not empty and not a sweep; pass another --out.")
     try:
