@@ -29,6 +29,8 @@ PYTHON = [
     ({"env_kwargs": {"f": print}}, "JSON"),
     ({"backend": "gpu"}, "one of auto, native, gymnasium"),
     ({"threads": 0}, "at least 1"),
+    ({"periodic": "first"}, "whole number of at least 0 or one of auto"),
+    ({"periodic": [-1]}, "whole number of at least 0"),
     ({"threads": "two"}, "whole number"),
     ({"rollout": 0}, "at least 1"),
     ({"rollout": 2048.0}, "whole number"),
