@@ -98,6 +98,7 @@ PYTHON = [
     ({"algo": "pcpg", "features": "product", "num_features": 64}, "has no effect"),
     ({"algo": "lpo-s", "switch_tau": 0}, "greater than 0"),
     ({"algo": "lpo-s", "switch_memory": -1}, "at least 0"),
+    ({"algo": "lpo-s", "switch_memory": 0, "switch_fading": "progress"}, "raise it"),
     ({"algo": "lpo-s", "switch_largest": 1000}, "raise switch_largest"),
     ({"algo": "ppo", "beta": 2.0}, "has no effect on ppo"),
 ]

@@ -300,7 +300,26 @@ PRESETS = {
     "paper": Preset("the paper's table, batch size by environment", {}),
     "sb3": Preset(
         "stable-baselines3's PPO defaults: one environment, no observation normalisation",
-        {"num_envs": 1, "normalize_obs": False, "learning_rate": 3e-4, "batch_size": 64},
+        {
+            "num_envs": 1,
+            "normalize_obs": False,
+            "periodic": (),
+            "rollout": 2048,
+            "learning_rate": 3e-4,
+            "batch_size": 64,
+            "epochs": 10,
+            "gamma_ext": 0.99,
+            "gae_lambda": 0.95,
+            "clip": 0.2,
+            "value_coef": 0.5,
+            "entropy_coef": 0.0,
+            "max_grad_norm": 0.5,
+            "adam_eps": 1e-5,
+            "normalize_advantage": True,
+            "hidden": (64, 64),
+            "log_std_init": 0.0,
+            "value_gain": 1.0,
+        },
     ),
 }
 

@@ -55,7 +55,9 @@ def learned(c: Config, state):
     ("algo", "parts", "least"),
     [
         pytest.param("lpo", {}, 12, marks=pytest.mark.slow),
-        pytest.param("lpo", {"scale": "size", "weighing": "balanced-fading"}, 17),
+        pytest.param(
+            "lpo", {"scale": "size", "weighing": "balanced-fading"}, 17, marks=pytest.mark.slow
+        ),
         pytest.param("pcpg", {}, 14, marks=pytest.mark.slow),
         pytest.param("eniac-original", {}, 13, marks=pytest.mark.slow),
     ],

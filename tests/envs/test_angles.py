@@ -1,5 +1,7 @@
 """Free angles as (cos, sin): found in the model, the same everywhere, and undone for nobody."""
 
+from typing import Any
+
 import gymnasium
 import jax
 import numpy as np
@@ -8,7 +10,7 @@ from gymnasium import spaces
 
 from lpo import Agent, LPOError, Policy
 from lpo.config import configure
-from lpo.envs.angles import described, free_angles, places, turned
+from lpo.envs.angles import Drift, described, free_angles, places, turned
 from lpo.envs.codec import Codec
 from lpo.envs.device import angles as device_angles
 from lpo.envs.device import make_device
@@ -66,7 +68,7 @@ def test_looking_for_angles_leaves_the_environment_as_it_was():
 
 
 def test_native_gymnasium_and_single_environments_agree():
-    options = {"preset": "half", "periodic": "auto"}
+    options: dict[str, Any] = {"preset": "half", "periodic": "auto"}
     native = make_batch(CHEETAH, 2, threads=1, **options)
     other = make_batch(CHEETAH, 2, backend="gymnasium", **options)
     single = make_single(CHEETAH, **options)
@@ -133,7 +135,31 @@ def test_a_description_without_angles_is_left_alone():
     assert described(row, ()) is row
 
 
-SMALL = dict(num_envs=2, rollout=64, batch_size=16, epochs=1, hidden=[8], eval_every=0)
+def test_a_number_drifts_from_sixteen_times_its_first_size_on():
+    """Sizes 2, .1 and 3 at first: told at 32, at 16, and never (bounded); each is told once."""
+    high = np.array([np.inf, np.inf, 9.0])
+    drift = Drift(spaces.Box(-high, high, dtype=np.float64))
+    valid = np.ones((2, 1), bool)
+
+    def look(*sizes: float) -> dict:
+        return drift.look(np.array([np.zeros(3), sizes])[:, None, :], valid)
+
+    assert look(2, 0.1, 3) == {}
+    assert look(31.9, 15.9, 9) == {}
+    assert look(-32, 1, 1) == {0: (2.0, 32.0)}
+    assert look(40, 16, 1) == {1: (0.1, 16.0)}
+    assert look(50, 50, 1) == {}
+
+
+def test_padding_does_not_drift():
+    drift = Drift(spaces.Box(-np.inf, np.inf, (1,)))
+    obs, valid = np.array([[[1.0]], [[99.0]]]), np.array([[True], [False]])
+    assert drift.look(obs, valid) == drift.look(obs, valid) == {}
+
+
+SMALL: dict[str, Any] = dict(
+    num_envs=2, rollout=64, batch_size=16, epochs=1, hidden=[8], eval_every=0
+)
 
 
 @pytest.mark.slow
@@ -152,3 +178,28 @@ def test_a_saved_policy_takes_raw_observations(tmp_path):
         agent.learn(64).predict(raw, deterministic=True)[0],
         other.predict(raw, deterministic=True)[0],
     )
+
+
+class Turner(gymnasium.Env):
+    """Observes an angle that only grows."""
+
+    observation_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.angle = 0.0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.angle += 0.1
+        return np.array([self.angle], np.float32), 0.0, False, False, {}
+
+
+@pytest.mark.slow
+def test_a_run_warns_once_of_an_angle_that_grows():
+    agent = Agent(Turner, **SMALL)
+    with pytest.warns(UserWarning, match="drifts without bound.*pass periodic 0") as told:
+        agent.learn(2000)
+    assert len(told) == 1
+    Agent(Turner, periodic=(0,), **SMALL).learn(2000)

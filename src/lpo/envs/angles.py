@@ -109,6 +109,35 @@ def free_angles(env: gymnasium.Env) -> Angles:
     return tuple(sorted({int(place) for places in found for place in places}))
 
 
+class Drift:
+    """Watches for numbers of an observation that grow without bound.
+
+    A number drifts when its largest size in a rollout is at least 16 times that of the first
+    rollout, and at least 16. Numbers that the space bounds on both sides never do.
+    """
+
+    FACTOR = 16.0
+
+    def __init__(self, space: spaces.Box):
+        self.watched = ~(np.isfinite(space.low) & np.isfinite(space.high))
+        self.first: np.ndarray | None = None  # [O]
+
+    def look(self, obs: np.ndarray, valid: np.ndarray) -> dict[int, tuple[float, float]]:
+        """Returns the numbers that were found to drift now, with their first and last size.
+
+        Takes a rollout [T, N, O]. A number is told once.
+        """
+        if not self.watched.any() or not valid.any():
+            return {}
+        size = np.abs(obs).max(axis=(0, 1), initial=0.0, where=valid[..., None])
+        if self.first is None:
+            self.first = size
+        limit = self.FACTOR * np.maximum(self.first, 1.0)
+        drifting = np.flatnonzero(self.watched & (size >= limit)).tolist()
+        self.watched[drifting] = False
+        return {place: (float(self.first[place]), float(size[place])) for place in drifting}
+
+
 def places(value: Any) -> Any:
     """Reads places from a text such as "0,3" or from a list; anything else stays as it is."""
     if isinstance(value, str) and value != "auto":
