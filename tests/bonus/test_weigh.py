@@ -30,16 +30,23 @@ NOTHING = rollout(np.zeros((4, 2)))
 
 def test_a_step_counts_by_its_distance_to_the_next_reward_of_its_episode():
     """γ = ½. Environment 0: ¼, ½, 1, 0. Environment 1 resets after two steps: 0, 0, ½, 1."""
-    np.testing.assert_allclose(earned(FOUND, 0.5).T, [[0.25, 0.5, 1, 0], [0, 0, 0.5, 1]])
+    np.testing.assert_allclose(earned(FOUND, 0.5, 1.0).T, [[0.25, 0.5, 1, 0], [0, 0, 0.5, 1]])
 
 
 def test_steps_that_are_not_real_neither_count_nor_take_time():
     data = rollout([[0], [5], [2]], valid=[[True], [False], [True]])
-    np.testing.assert_allclose(earned(data, 0.5)[:, 0], [0.5, 0.0, 1.0])
+    np.testing.assert_allclose(earned(data, 0.5, 1.0)[:, 0], [0.5, 0.0, 1.0])
+
+
+def test_small_rewards_count_little():
+    """R = 4, γ = ½, r = (.4, 0, 2, 8): .125 = ½³·1, ¼, ½ = max{2/4, ½·1}, 1; alone .4 counts .1."""
+    data = rollout([[0.4], [0.0], [2.0], [8.0]])
+    np.testing.assert_allclose(earned(data, 0.5, 4.0)[:, 0], [0.125, 0.25, 0.5, 1.0])
+    assert float(earned(rollout([[0.4]]), 0.5, 4.0)[0, 0]) == pytest.approx(0.1)
 
 
 def test_punishment_is_not_earned():
-    assert float(earned(rollout(-np.ones((4, 2))), 0.5).sum()) == 0
+    assert float(earned(rollout(-np.ones((4, 2))), 0.5, 1.0).sum()) == 0
 
 
 def test_fixed_weights_are_alpha_and_beta():

@@ -7,10 +7,10 @@ balanced: w = (α/max(σ_ext, floor), β/σ_int), where σ is the recent root me
     is an error of the critic and nothing else. Its weight is then 0, and it does not enter σ_ext.
 
 fading: β becomes β + (β′ − β)·min{1, m/m′}: β where no reward is earned, and β′ once the share m of
-    steps that earn reward has reached m′. A step that is k steps before the next positive reward of
-    its episode counts γ^k, and 0 if there is none. m is the recent mean of these. It is 1 where
-    every step is rewarded, .63 where a path of 100 steps ends in a reward (γ = .99), and it
-    falls again when the reward is lost.
+    steps that earn reward has reached m′. A step counts by the next reward r of its episode, k
+    steps later: γ^k·min{1, r/R}, the largest of these. So small rewards on the way count little.
+    m is the recent mean. It is 1 where every step pays R, .63 where a path of 100 steps ends in a
+    reward of R (γ = .99), and it falls again when the reward is lost.
 """
 
 from __future__ import annotations
@@ -130,30 +130,32 @@ class Fading(Weighing):
     """β′: weight of the bonus advantage once reward is earned."""
     earned_share: Axis[Positive] = 0.1
     """m′: share of steps that earn reward at which the weight is β′."""
+    earned_reward: Axis[Positive] = 1.0
+    """R: a reward of this size counts in full, a smaller one in proportion."""
 
     def make(self) -> Weigh:
-        return fading(self.memory, self.beta_earned, self.earned_share)
+        return fading(self.memory, self.beta_earned, self.earned_share, self.earned_reward)
 
 
-def earned(rollout: Rollout, gamma: Scalar) -> Array:
-    """Returns γ^k [T, N], where k steps later the episode meets a positive reward; 0 if never."""
+def earned(rollout: Rollout, gamma: Scalar, full: Scalar) -> Array:
+    """Returns max_k γ^k·min{1, r_{t+k}/``full``} [T, N] within the episode; at least 0."""
+    gain = jnp.clip(rollout.reward / full, 0.0, 1.0)
 
     def backward(after: Array, t: tuple[Array, Array, Array]):
-        reward, ended, valid = t
-        here = jnp.maximum(reward > 0, gamma * ~ended * after)
+        gain, ended, valid = t
+        here = jnp.maximum(gain, gamma * ~ended * after)
         return jnp.where(valid, here, after), here * valid
 
     ended = rollout.terminated | rollout.truncated
     start = jnp.zeros(rollout.reward.shape[1])
-    steps = (rollout.reward, ended, rollout.valid)
-    return jax.lax.scan(backward, start, steps, reverse=True)[1]
+    return jax.lax.scan(backward, start, (gain, ended, rollout.valid), reverse=True)[1]
 
 
-def fading(half_life: Scalar, later: Scalar, share: Scalar) -> Weigh:
+def fading(half_life: Scalar, later: Scalar, share: Scalar, full: Scalar) -> Weigh:
     """Returns the weights (α, β + (``later`` − β)·min{1, m/``share``})."""
 
     def update(state: Average, streams: Streams, a: Array, rollout: Rollout):
-        total = earned(rollout, streams.gammas[0]).sum()
+        total = earned(rollout, streams.gammas[0], full).sum()
         state = add_to_average(state, total, rollout.valid.sum(), half_life)
         alpha, beta = streams.weights
         beta = beta + (later - beta) * jnp.minimum(1.0, state.value / share)
@@ -177,10 +179,12 @@ class BalancedFading(Weighing):
     """β′: weight of the bonus advantage once reward is earned."""
     earned_share: Axis[Positive] = 0.1
     """m′: share of steps that earn reward at which the weight is β′."""
+    earned_reward: Axis[Positive] = 1.0
+    """R: a reward of this size counts in full, a smaller one in proportion."""
 
     def make(self) -> Weigh:
         return one_after_the_other(
-            fading(self.memory, self.beta_earned, self.earned_share),
+            fading(self.memory, self.beta_earned, self.earned_share, self.earned_reward),
             balanced(self.memory, self.floor),
         )
 
