@@ -186,5 +186,7 @@ COMMAND = [
     ("sweep nowhere.toml --workers 0", "at least 1"),
     ("report nowhere", "nowhere"),
     ("pack nowhere", "out"),
+    ("doctor", "required"),
+    ("doctor nowhere", "nowhere"),
     ("list everything", "belongs to no flag"),
 ]

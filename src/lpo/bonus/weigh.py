@@ -128,7 +128,7 @@ class Fading(Weighing):
     """Half-life of the share of steps that earn reward, in environment steps."""
     beta_earned: Axis[NonNegative] = 0.03
     """β′: weight of the bonus advantage once reward is earned."""
-    earned_share: Axis[Positive] = 0.1
+    earned_share: Axis[Positive] = 0.5
     """m′: share of steps that earn reward at which the weight is β′."""
     earned_reward: Axis[Positive] = 1.0
     """R: a reward of this size counts in full, a smaller one in proportion."""
@@ -177,7 +177,7 @@ class BalancedFading(Weighing):
     """Smallest size that the reward advantage is divided by, in units of the reward."""
     beta_earned: Axis[NonNegative] = 0.03
     """β′: weight of the bonus advantage once reward is earned."""
-    earned_share: Axis[Positive] = 0.1
+    earned_share: Axis[Positive] = 0.5
     """m′: share of steps that earn reward at which the weight is β′."""
     earned_reward: Axis[Positive] = 1.0
     """R: a reward of this size counts in full, a smaller one in proportion."""

@@ -64,6 +64,7 @@ def _bar(run: Run, until: int) -> Iterator[Callback]:
 def report_result(run: Run) -> None:
     """Prints the final score of a run, and where its curve and its directory are."""
     from lpo.report.curves import plot_runs
+    from lpo.report.doctor import diagnose
 
     assert run.directory is not None
     c, directory = run.trainer.config, run.directory
@@ -73,6 +74,9 @@ def report_result(run: Run) -> None:
         success = final.get("eval/success")
         words = "" if success is None else f"success rate {success:.0%}, "
         print(f"{words}return {final['eval/return']:.1f}")
+    sick = diagnose(directory.metrics(), run.trainer.env.description, c)
+    for line in sick.lines() if sick else ():
+        print(line)
     metric = "eval/return" if final is not None else "rollout/return"
     try:
         if any(metric in row for row in directory.metrics()):
