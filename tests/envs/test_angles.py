@@ -4,6 +4,7 @@ from typing import Any
 
 import gymnasium
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -97,8 +98,8 @@ def test_the_device_sees_what_the_host_sees():
     state, obs = env.reset(key, {})
     raw = np.asarray(plain.reset(key, {})[1])
     np.testing.assert_allclose(obs, turned(raw, (0,)), rtol=1e-6)
-    step = env.step(state, np.ones(1, np.float32), key, env.params)
-    raw = np.asarray(plain.step(state, np.ones(1, np.float32), key, env.params).obs)
+    step = env.step(state, jnp.ones(1), key, env.params)
+    raw = np.asarray(plain.step(state, jnp.ones(1), key, env.params).obs)
     np.testing.assert_allclose(step.obs, turned(raw, (0,)), rtol=1e-6)
     host = task.make(1)
     assert env.obs_size == host.observation_space.shape[0] == 3

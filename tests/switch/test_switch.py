@@ -2,6 +2,7 @@
 
 import math
 
+import jax
 import numpy as np
 import pytest
 
@@ -51,7 +52,7 @@ def test_sizes_never_shrink():
 def test_a_ramp_by_hand():
     """12 steps until step 30, then 20, in rows of four environments: 12, 24, 36 → 20."""
     switch, look = ramp(12, 20, 30.0), lambda rows: Look(empty_rollout(5, 4, 1, 1), range(rows))
-    state, sizes = switch.init(None), []
+    state, sizes = switch.init(jax.random.key(0)), []
     for _ in range(5):
         sizes.append(int(switch.wait(state)))
         fire, state, _ = switch.update(state, look(sizes[-1] // 4))

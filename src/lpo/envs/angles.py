@@ -130,12 +130,11 @@ class Drift:
         if not self.watched.any() or not valid.any():
             return {}
         size = np.abs(obs).max(axis=(0, 1), initial=0.0, where=valid[..., None])
-        if self.first is None:
-            self.first = size
-        limit = self.FACTOR * np.maximum(self.first, 1.0)
+        first = self.first = size if self.first is None else self.first
+        limit = self.FACTOR * np.maximum(first, 1.0)
         drifting = np.flatnonzero(self.watched & (size >= limit)).tolist()
         self.watched[drifting] = False
-        return {place: (float(self.first[place]), float(size[place])) for place in drifting}
+        return {place: (float(first[place]), float(size[place])) for place in drifting}
 
 
 def places(value: Any) -> Any:
