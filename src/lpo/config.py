@@ -321,6 +321,21 @@ PRESETS = {
             "value_gain": 1.0,
         },
     ),
+    "gpu": Preset(
+        "one big run on a GPU: 4,096 environments, large minibatches (with --device gpu)",
+        {
+            "num_envs": 4096,
+            "rollout": 65_536,
+            "batch_size": 4096,
+            "epochs": 8,
+            "learning_rate": 3e-4,
+            "predictor_batch_size": 4096,
+            "predictor_learning_rate": 3e-4,
+            "steps": 50_000_000,
+            "eval_every": 2_000_000,
+            "checkpoint_every": 10_000_000,
+        },
+    ),
 }
 
 
@@ -333,7 +348,9 @@ def configure(
         raise LPOError(f"No preset is called {preset!r}; choose one of {', '.join(PRESETS)}.")
     base = Config(algo=algo, bonus=row.bonus, switch=row.switch, start=row.start)
     known = ENV_VALUES.get(env, {}) if isinstance(env, str) else {}
-    return with_options(base, {**known, **PRESETS[preset].values, "env": env, **values})
+    names = {leaf.short for leaf in leaves(base)}  # a row has not all options of a preset
+    chosen = {k: v for k, v in PRESETS[preset].values.items() if k in names}
+    return with_options(base, {**known, **chosen, "env": env, **values})
 
 
 def as_row(c: Config, algo: str) -> Config:

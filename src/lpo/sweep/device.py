@@ -239,14 +239,20 @@ class GroupRun:
     def visit(self, iterations: int) -> None:
         """Several turns of the algorithm, an evaluation, logs and one line of progress."""
         before, began = np.asarray(self.group.moving.env_steps).sum(dtype=int), time.perf_counter()
-        self.group, metrics = self.program.advance(
+        group, metrics = self.program.advance(
             self.group, self.axes, self.until, iterations=iterations
         )
         metrics = host(metrics)
-        self.check_buffers(metrics.pop("rollout/overflows"))
+        overflow = metrics.pop("rollout/overflow").max()
         scores = {}
         if self.config.evaluation.every:
-            scores = host(self.program.evaluate(self.group, self.axes))
+            scores = host(self.program.evaluate(group, self.axes))
+            overflow = max(overflow, scores.pop("eval/overflow").max())
+        if overflow:
+            self.grow_buffers(int(overflow))
+            return  # the next visit takes the same turns again
+        self.group = group
+        if scores:
             self.keep_best(scores["eval/return"])
         spent = time.perf_counter() - began
         self.seconds += spent
@@ -301,13 +307,12 @@ class GroupRun:
             jax.tree.map(pick, now, old),
         )
 
-    def check_buffers(self, overflows: np.ndarray) -> None:
-        if overflows.any():
-            raise LPOError(
-                f"The physics of {self.env.description['id']} needed larger buffers than it was "
-                "given; leave `buffers` out of --env-kwargs, and the runs will go on from their "
-                "last state."
-            )
+    def grow_buffers(self, overflow: int) -> None:
+        """Makes the program anew with larger buffers for contacts or constraints."""
+        self.env = self.env.grown(overflow)  # pyright: ignore[reportAttributeAccessIssue]
+        self.program = Program(self.config, self.env)
+        name, sizes = self.env.description["id"], self.env.description["buffers"]
+        print(f"The buffers of {name} were too small; going on with {sizes}.", flush=True)
 
     def check_finite(self, rows: list[list[dict]]) -> None:
         for item, own in zip(self.items, rows, strict=True):
