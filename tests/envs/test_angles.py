@@ -115,6 +115,8 @@ def test_the_bodies_on_the_device_have_the_angles_of_the_native_ones(task):
     both = device_angles.turned(body, body.free_angles)
     assert both.obs_size == native.observation_space.shape[0]
     assert both.description["projection"] == native.description["projection"]
+    larger: Any = both
+    assert larger.grown(1) == device_angles.turned(body.grown(1), body.free_angles) != both
 
 
 def test_places_that_are_not_there_are_refused():

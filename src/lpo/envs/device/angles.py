@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -51,6 +51,11 @@ class Turned:
     ) -> Transition:
         step = self.env.step(state, action, key, params)
         return step._replace(obs=self._turn(step.obs))
+
+    def grown(self, overflow: int) -> Turned:
+        """Returns the environment with larger buffers, where its physics has buffers."""
+        env: Any = self.env
+        return replace(self, env=env.grown(overflow))
 
     def _turn(self, obs: Float[Array, " P"]) -> Float[Array, " O"]:
         places = jnp.array(self.angles)
