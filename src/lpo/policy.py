@@ -21,6 +21,7 @@ from gymnasium import spaces
 from lpo import config
 from lpo.config import Config
 from lpo.engine.rollout import HostPolicy
+from lpo.envs.angles import Angles
 from lpo.envs.codec import Codec
 from lpo.envs.faults import Misfit
 from lpo.envs.spaces import from_dict, to_dict
@@ -142,7 +143,10 @@ def codec_of(record: dict[str, Any], c: Config, source: str) -> SpaceCodec:
     saved = record.get("spaces")
     if isinstance(saved, dict):
         return Codec(
-            c.task.env, from_dict(saved.get("observation")), from_dict(saved.get("action"))
+            c.task.env,
+            from_dict(saved.get("observation")),
+            from_dict(saved.get("action")),
+            angles_of(record, source),
         )
     if c.task.env == CUSTOM:
         raise LPOError(
@@ -154,6 +158,14 @@ def codec_of(record: dict[str, Any], c: Config, source: str) -> SpaceCodec:
         return env.codec
     finally:
         env.close()
+
+
+def angles_of(record: dict[str, Any], source: str) -> Angles:
+    """Returns the places that the policy sees as (cos, sin)."""
+    saved = record["env"].get("periodic", [])
+    if not isinstance(saved, list) or not all(isinstance(place, int) for place in saved):
+        raise LPOError(f"{source} does not say which numbers are angles; pass a complete run.")
+    return tuple(saved)
 
 
 def actor_of(arrays: dict[str, np.ndarray], c: Config, codec: SpaceCodec) -> HostPolicy:

@@ -126,6 +126,20 @@ def test_axes_differ_between_the_runs_of_one_program():
             np.testing.assert_allclose(a[i], b[0], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
+def test_first_states_weights_and_ramps_differ_between_the_runs_of_one_program():
+    parts = {"scale": "size", "weighing": "balanced-fading", "switch": "ramp", "ramp_rollout": 96}
+    c = small("eniac", **parts)
+    axes = {"value_gain": [1.0, 0.0], "beta_earned": [0.1, 0.5], "ramp_until": [1000.0, 100.0]}
+    both, log = trained(c, [7, 7], axes)
+    assert log["switch/rollout_steps"].T.tolist() == [[64] * 4, [64, 64, 96, 96]]
+    for i in range(2):
+        own = {name: values[i] for name, values in axes.items()}
+        alone, _ = trained(small("eniac", **parts, **own), [7])
+        for a, b in zip(jax.tree.leaves(both.train), jax.tree.leaves(alone.train), strict=True):
+            np.testing.assert_allclose(a[i], b[0], rtol=1e-3, atol=1e-4)
+
+
 def test_runs_that_share_a_program_are_put_together():
     def item(name, algo="eniac", **more):
         return Item(name, name, small(algo, **more))

@@ -117,6 +117,14 @@ class ReportOptions:
 
 
 @options
+class DoctorOptions:
+    """Say why runs failed, by their metrics, and what to try."""
+
+    runs: Positional[tuple[Path, ...]]
+    """Run directories, directories of sweeps, or packed files."""
+
+
+@options
 class PackOptions:
     """Pack runs into one small Parquet file that `lpo report` and `lpo plot` read."""
 
@@ -245,6 +253,13 @@ def pack(arguments: Sequence[str]) -> None:
     print(f"{options.out}: {number} runs" + (f"\n{note}" if note else ""))
 
 
+def doctor(arguments: Sequence[str]) -> None:
+    options = parse(DoctorOptions, "doctor", arguments)
+    from lpo.report.doctor import examine
+
+    print("\n".join(examine(options.runs)))
+
+
 def list_all(arguments: Sequence[str]) -> None:
     parse(ListOptions, "list", arguments)
     from lpo.cli.train import print_tables
@@ -268,6 +283,7 @@ COMMANDS = {
     "plot": (plot, PlotOptions),
     "sweep": (sweep, SweepOptions),
     "report": (report, ReportOptions),
+    "doctor": (doctor, DoctorOptions),
     "pack": (pack, PackOptions),
     "list": (list_all, ListOptions),
     "theory": (theory, TheoryOptions),

@@ -173,11 +173,7 @@ def print_tables() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from lpo.bonus import BonusPart
     from lpo.envs import describe
-    from lpo.math.features import FeatureOptions
-    from lpo.start import StartPart
-    from lpo.switch import SwitchPart
 
     console = Console()
 
@@ -189,10 +185,9 @@ def print_tables() -> None:
 
     rows = [(name, row.summary) for name, row in algorithms.ALGORITHMS.items()]
     show("Algorithms (--algo)", ("algorithm", "what it is"), rows)
-    tables = BonusPart, SwitchPart, StartPart, FeatureOptions
     parts = [
         (flag(name), cls.kind, (cls.__doc__ or "").strip().splitlines()[0])
-        for name, base in zip(CHOICES, tables, strict=True)
+        for name, base in CHOICES.items()
         for cls in base.kinds.all()
     ]
     show("Parts that can be put into any row", ("flag", "kind", "what it is"), parts)

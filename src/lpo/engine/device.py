@@ -110,16 +110,13 @@ class Program:
         self.advance = jax.jit(self._advance, static_argnames="iterations")
         self.evaluate = jax.jit(self._evaluate)
         self._begin = jax.jit(self._worlds)
-        self._first = jax.jit(jax.vmap(partial(init_state, self.parts)))
+        self._first = jax.jit(jax.vmap(lambda seed, axes: init_state(self.parts_of(axes), seed)))
 
     # -- the group
 
     def init(self, seeds: Sequence[int], axes: Axes) -> Group:
         """Returns the first states of the runs, each as it would be alone."""
-        train = self._first(jnp.array(seeds, jnp.uint32))
-        if "log_std_init" in axes and train.params.log_std.shape[1]:
-            log_std = jnp.broadcast_to(axes["log_std_init"][:, None], train.params.log_std.shape)
-            train = train._replace(params=train.params._replace(log_std=log_std))
+        train = self._first(jnp.array(seeds, jnp.uint32), dict(axes))
         switch = jax.vmap(lambda seed: self.parts.switch.init(stream(seed, SWITCH)))(train.seed)
         count, zero = len(seeds), jnp.zeros((len(seeds), self.num_envs))
 
@@ -157,7 +154,6 @@ class Program:
     def parts_of(self, axes: Axes) -> Parts:
         """Returns the parts of one run, with its values of the axes."""
         learned = {name: value for name, value in axes.items() if name not in self.env.params}
-        learned.pop("log_std_init", None)
         if not learned:
             return self.parts
         c = with_axes(self.config, learned)

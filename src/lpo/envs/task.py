@@ -7,11 +7,12 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 
+from lpo.envs import angles
 from lpo.envs.make import make_batch, make_single, runs_natively
 from lpo.envs.registry import find_spec
 from lpo.envs.specs import LOCOMOTION
 from lpo.errors import LPOError, named
-from lpo.options import Axis, PositiveInt, options
+from lpo.options import Axis, Count, PositiveInt, options
 from lpo.types import BatchEnv
 
 DEFAULT_ENV = "lpo/SparseHopper-v0"
@@ -35,6 +36,7 @@ def _dictionary(value: Any) -> Any:
 
 
 Threshold = Annotated[float | str | None, pydantic.BeforeValidator(_number)]
+Periodic = Annotated[tuple[Count, ...] | Literal["auto"], pydantic.BeforeValidator(angles.places)]
 Arguments = Annotated[dict[str, Any] | None, pydantic.BeforeValidator(_dictionary)]
 
 
@@ -54,6 +56,9 @@ class TaskOptions:
     """native: batched MuJoCo (sparse locomotion); gymnasium: any other; auto picks."""
     threads: PositiveInt | None = None
     """Threads that step native environments; by default the usable cores."""
+    periodic: Periodic = ()
+    """Numbers of an observation that are angles and become (cos, sin), as in 0,3; auto finds the
+    hinges without limits of Gymnasium's MuJoCo tasks."""
 
     def __post_init__(self) -> None:
         try:
@@ -94,8 +99,11 @@ class TaskOptions:
             threads=self.threads,
             backend=self.backend,
             env_kwargs=self.env_kwargs,
+            periodic=self.periodic,
         )
 
     def make_single(self) -> Any:
         """Returns one environment that renders."""
-        return make_single(self.env, **self.limits, env_kwargs=self.env_kwargs)
+        return make_single(
+            self.env, **self.limits, env_kwargs=self.env_kwargs, periodic=self.periodic
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -16,7 +17,8 @@ from lpo import config
 from lpo.config import Config
 from lpo.engine.host import Trainer
 from lpo.envs import spaces
-from lpo.errors import LPOError
+from lpo.envs.angles import Drift
+from lpo.errors import LPOError, named
 from lpo.runs import checkpoint
 from lpo.runs.directory import RunDirectory
 from lpo.runs.loggers import JSONLines, Logger, Memory, TensorBoard
@@ -51,6 +53,7 @@ class Run:
         self.stop_requested = False
         self.until = trainer.env_steps
         self.visits = visits or Visits(trainer.env.description, trainer.config.steps)
+        self.drift = Drift(trainer.env.observation_space)
 
     @property
     def env_steps(self) -> int:
@@ -65,6 +68,7 @@ class Run:
             before, seconds = trainer.env_steps, dict(trainer.seconds)
             metrics = trainer.iterate(until)
             self.visits.add(trainer.buffer.obs, trainer.buffer.valid, before)
+            self.warn_of_drift()
             after, last = trainer.env_steps, trainer.env_steps >= until
             every = c.evaluation.every
             if trainer.eval_env and (crossed(before, after, every) or (last and every)):
@@ -78,6 +82,17 @@ class Run:
                 due = crossed(before, after, c.checkpoints.every)
                 if due or last or not go_on or self.stop_requested:
                     self.save_checkpoint()
+
+    def warn_of_drift(self) -> None:
+        buffer, env = self.trainer.buffer, self.trainer.env
+        for place, (first, last) in self.drift.look(buffer.obs, buffer.valid).items():
+            message = (
+                f"Number {place} of the observation of {env.description['id']} drifts without "
+                f"bound: its size was {first:.3g} in the first rollout and is {last:.3g} at step "
+                f"{self.env_steps:,}; if it is an angle, pass {named('periodic')} {place}, else "
+                "leave it out of the observation."
+            )
+            warnings.warn(message, stacklevel=2)
 
     def timing(self, steps: int, before: dict[str, float]) -> dict[str, float]:
         """Returns the seconds so far, and steps/s of this iteration without its evaluation."""

@@ -249,12 +249,16 @@ class GroupRun:
             "best": best if math.isfinite(best) else None,
             "env": self.envs[i].description,
             "spaces": {
-                "observation": to_dict(spaces.Box(-np.inf, np.inf, (self.env.obs_size,))),
+                "observation": to_dict(spaces.Box(-np.inf, np.inf, (self.raw_size(),))),
                 "action": to_dict(space_of(self.env.action)),
             },
             "config": config.to_dict(self.items[i].config),
             "device": True,
         }
+
+    def raw_size(self) -> int:
+        """The size of an observation before its angles become (cos, sin)."""
+        return self.env.obs_size - len(self.env.description.get("periodic", ()))
 
     # -- training
 

@@ -11,7 +11,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from lpo.envs.angles import Periodic, chosen
 from lpo.envs.device.adapters import gymnax_like, playground
+from lpo.envs.device.angles import turned
 from lpo.envs.device.base import DeviceEnv, Transition, check
 from lpo.envs.device.worlds import Stepped, World, advance, begin
 from lpo.errors import LPOError, named
@@ -61,6 +63,9 @@ class Task(Protocol):
     @property
     def env_kwargs(self) -> dict[str, Any] | None: ...
 
+    @property
+    def periodic(self) -> Periodic: ...
+
 
 def register_device(env_id: str, maker: Maker | str) -> None:
     """Adds the environment that ``maker(**env_kwargs)`` returns under ``env_id``."""
@@ -90,7 +95,8 @@ def make_device(task: Task) -> DeviceEnv:
             raise LPOError(f"{task.env} has no threshold; leave {named('threshold')} out.")
         kwargs["threshold"] = task.threshold
     try:
-        return maker(**kwargs)
+        env = maker(**kwargs)
+        return turned(env, chosen(task.periodic, lambda: getattr(env, "free_angles", ())))
     except LPOError:
         raise
     except Exception as error:
