@@ -19,7 +19,7 @@ from lpo.envs import spaces
 from lpo.errors import LPOError
 from lpo.runs import checkpoint
 from lpo.runs.directory import RunDirectory
-from lpo.runs.loggers import JSONLines, Logger, Memory, TensorBoard
+from lpo.runs.loggers import About, JSONLines, Logger, Memory, check_installed, open_loggers
 from lpo.runs.visits import Visits
 
 Callback = Callable[[int, dict[str, float]], Any]
@@ -174,10 +174,12 @@ def count_of(env: Any) -> dict[str, int]:
 
 def start(c: Config, out: Path, loggers: Sequence[Logger] = ()) -> Run:
     """Returns a new run in the new directory ``out``."""
+    check_installed(c.logs.loggers)
     trainer = make_trainer(c)
     directory = RunDirectory.create(out, c, trainer.env.description)
     journal = JSONLines(directory, directory.claim())
-    return Run(trainer, directory, journal, loggers=[TensorBoard(directory), *loggers])
+    chosen = open_loggers(c.logs.loggers, About(directory, config.flat(c)))
+    return Run(trainer, directory, journal, loggers=[*chosen, *loggers])
 
 
 class Resumed(NamedTuple):
@@ -192,6 +194,7 @@ def resume(path: Path, loggers: Sequence[Logger] = ()) -> Resumed:
     """Returns the run in ``path``, the steps it goes to, and problems of newer checkpoints."""
     directory = RunDirectory.open(path)
     c = directory.config()
+    check_installed(c.logs.loggers)
     with ExitStack() as undo:
         claimed = undo.enter_context(directory.claim())  # before anything in it is read
         saved, problems = directory.latest()
@@ -205,11 +208,13 @@ def resume(path: Path, loggers: Sequence[Logger] = ()) -> Resumed:
         undo.pop_all()
     if not trainer.env.resumable:
         problems.append(f"{c.task.env} cannot restore a saved state, so new episodes begin here.")
+    journal = JSONLines(directory, claimed, saved.record["logs"])  # cut before others read it
+    about = About(directory, config.flat(c), trainer.env_steps)
     run = Run(
         trainer,
         directory,
-        JSONLines(directory, claimed, saved.record["logs"]),
-        loggers=[TensorBoard(directory, trainer.env_steps), *loggers],
+        journal,
+        loggers=[*open_loggers(c.logs.loggers, about), *loggers],
         best=saved.record["best"],
         visits=Visits(trainer.env.description, c.steps, saved.arrays.get("visits/counts")),
     )
