@@ -71,6 +71,20 @@ class RenderOptions:
 
 
 @options
+class ExportOptions:
+    """Write the policy of a run for other programs: an ONNX file that acts without lpo."""
+
+    run: Positional[Path]
+    """Run directory, or a file of `Agent.save`."""
+    onnx: bool = False
+    """Write an ONNX file; it takes the most likely action."""
+    out: Path | None = None
+    """File to write (default: RUN/policy.onnx)."""
+    checkpoint: Literal["best", "last"] = "best"
+    """Policy to take from a run directory: the best by evaluation, or the last."""
+
+
+@options
 class PlotOptions:
     """Draw learning curves of runs as a PNG; runs that differ only in the seed share a line."""
 
@@ -194,6 +208,17 @@ def render(arguments: Sequence[str]) -> None:
     print(render_policy(policy, out, options.steps, options.seed, deterministic))
 
 
+def export(arguments: Sequence[str]) -> None:
+    options = parse(ExportOptions, "export", arguments)
+    if not options.onnx:
+        raise LPOError("`lpo export` was told no format; add --onnx.")
+    from lpo.export import export_onnx
+    from lpo.policy import Policy
+
+    default = options.run / "policy.onnx" if options.run.is_dir() else Path("policy.onnx")
+    print(export_onnx(Policy.load(options.run, options.checkpoint), options.out or default))
+
+
 def home(runs: tuple[Path, ...]) -> Path:
     """Returns the default directory of results: that of the one run, or the current one."""
     return runs[0] if len(runs) == 1 and runs[0].is_dir() else Path(".")
@@ -265,6 +290,7 @@ COMMANDS = {
     "resume": (resume, ResumeOptions),
     "eval": (evaluate, EvalOptions),
     "render": (render, RenderOptions),
+    "export": (export, ExportOptions),
     "plot": (plot, PlotOptions),
     "sweep": (sweep, SweepOptions),
     "report": (report, ReportOptions),
