@@ -1,10 +1,13 @@
-"""An exported policy acts in onnxruntime as `predict` does, for every kind of action."""
+"""An exported policy acts in onnxruntime as `predict` does; a card holds the policy and says so."""
 
 import itertools
 import json
+import re
 import sys
 from typing import Any
 
+import gymnasium
+import imageio.v2 as imageio
 import numpy as np
 import onnx
 import onnxruntime
@@ -12,6 +15,8 @@ import pytest
 from gymnasium import spaces
 
 from lpo import cli, configure
+from lpo import config as configs
+from lpo.card import Score, readme
 from lpo.engine.rollout import HostPolicy
 from lpo.envs.codec import Codec
 from lpo.errors import LPOError
@@ -20,6 +25,7 @@ from lpo.math import distributions
 from lpo.math.nets import ActorCritic, Layer
 from lpo.math.normalize import Moments
 from lpo.policy import Policy
+from lpo.runs.directory import RunDirectory
 
 VECTOR = spaces.Box(-np.inf, np.inf, (5,), np.float64)
 ACTIONS = {
@@ -142,3 +148,65 @@ def test_without_onnx_the_remedy_is_said(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(LPOError, match=r"pip install 'lpo-rl\[onnx\]'"):
         export_onnx(policy_on(VECTOR, ACTIONS["box"]), tmp_path / "policy.onnx")
+
+
+def test_a_card_shows_hostile_strings_as_they_are():
+    policy = policy_on(VECTOR, ACTIONS["discrete"], env_kwargs={"a": "`|\n# <script>"})
+    policy.task = {"id": "x](http://evil)\n---\n# <b>"}
+    found = Score({"return": 1.5}, 0.25, "")
+    _, front, text = readme(policy, found, []).split("---\n", 2)
+    data = [line.split(": ", 1) for line in front.strip().splitlines()]
+    assert {key: json.loads(value) for key, value in data}["model-index"][0]["results"][0] == {
+        "task": {"type": "reinforcement-learning", "name": "reinforcement-learning"},
+        "dataset": {"name": policy.task["id"], "type": policy.task["id"]},
+        "metrics": [{"type": "mean_reward", "name": "mean_reward", "value": "1.50 +/- 0.25"}],
+    }
+    assert r"# ppo on x\](http://evil) --- # \<b>" in text and "\n---\n" not in text
+    heads = [line for line in text.splitlines() if line.startswith("#")]
+    assert heads[1:] == ["## Score", "## Use", "## Options", "## Versions"]
+    assert r"""| env\_kwargs | `{"a": "'\|\n# <script>"}` |""" in text
+
+
+@pytest.mark.slow
+def test_a_card_comes_back_as_the_policy(tmp_path, capsys):
+    """Folder, score, curve and clip of a task that is drawn without OpenGL."""
+    run, folder = tmp_path / "run", tmp_path / "run" / "card"
+    flags = "--env lpo/PointMaze-v0 --steps 1024 --rollout 512 --hidden 8 --eval-every 512"
+    cli.main(["train", *flags.split(), "--eval-max-steps", "50", "--quiet", "--out", str(run)])
+    capsys.readouterr()
+    cli.main(["card", str(run), "--episodes", "3", "--checkpoint", "last"])
+    assert capsys.readouterr().out.split() == [str(folder)]
+    names = ["README.md", "clip.webp", "curve.png", "model.json", "model.safetensors"]
+    assert sorted(p.name for p in folder.iterdir()) == [*names, "options.json"]
+    policy, again = Policy.load(run, "last"), Policy.load(folder)
+    rows = np.random.default_rng(0).standard_normal((20, *policy.codec.observation_space.shape))
+    was, now = (p.predict(rows.astype("f4"), deterministic=True)[0] for p in (policy, again))
+    np.testing.assert_array_equal(now, was)
+    assert (again.env_steps, again.config, again.task) == (1024, policy.config, policy.task)
+    cli.main(["eval", str(folder), "--episodes", "3"])
+    said = re.search(r"return ([\d.]+)", capsys.readouterr().out)
+    text = (folder / "README.md").read_text()
+    shown = re.search(r"\| return \| `([\d.e+-]+)` \|", text)
+    assert said and shown and float(said[1]) == round(float(shown[1]), 1)
+    assert "![the policy at work](clip.webp)" in text and "1,024 environment steps" in text
+    images = [imageio.mimread(folder / name) for name in ("curve.png", "clip.webp")]
+    assert len(images[0]) == 1 and len(images[1]) > 5
+    assert configs.read(folder / "options.json") == policy.config
+
+
+@pytest.mark.slow
+def test_a_card_without_an_environment_tells_what_the_run_logged(tmp_path, capsys, monkeypatch):
+    run = tmp_path / "run"
+    flags = "--env CartPole-v1 --steps 512 --rollout 256 --hidden 8 --eval-every 256 --quiet"
+    cli.main(["train", *flags.split(), "--out", str(run)])
+    monkeypatch.delattr(gymnasium, "make")
+    capsys.readouterr()
+    cli.main(["card", str(run), "--out", str(tmp_path / "card")])
+    said = capsys.readouterr().out
+    assert "no new episode could be played" in said and "No clip" in said
+    best = max(RunDirectory(run).metrics(), key=lambda row: row["eval/return"])
+    text = (tmp_path / "card" / "README.md").read_text()
+    assert (
+        f"| return | `{best['eval/return']:.4g}` |" in text and "5 episodes during training" in text
+    )
+    assert "clip.webp" not in text and "curve.png" in text
