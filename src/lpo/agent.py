@@ -13,6 +13,7 @@ from lpo import config as configs
 from lpo.config import Config
 from lpo.engine.evaluate import evaluate, score
 from lpo.engine.rollout import Episode
+from lpo.envs.make import adopted
 from lpo.envs.task import CUSTOM, DEFAULT_ENV
 from lpo.errors import LPOError
 from lpo.policy import Policy, Which, load_checkpoint
@@ -45,7 +46,8 @@ class Agent:
         """Makes an agent for an environment.
 
         Args:
-            env: a Gymnasium id, an Env, a function that makes one, or a VectorEnv.
+            env: a Gymnasium id, an Env, a function that makes one, a VectorEnv, or a VecEnv of
+                stable-baselines3.
             algo: a row of the table, for instance "lpo-s" (the row of the class by default).
             preset: named values to start from.
             eval_env: an environment for evaluations, where ``env`` is an object.
@@ -56,6 +58,7 @@ class Agent:
             options: options by the names of their flags (``batch_size=64``, ``hidden=[64, 64]``),
                 and parts by name or as objects (``bonus=lpo.bonus.RND(inputs="s")``).
         """
+        env, eval_env = adopted(env), adopted(eval_env)
         self.config = config or configs.configure(
             self._row(algo), env=_id(env), preset=preset, **{**count_of(env), **options}
         )
