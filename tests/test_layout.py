@@ -7,7 +7,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "lpo"
 ROOMS = [
     "errors", "platform", "types", "finite", "theory", "options", "math", "problem", "bonus",
     "switch", "start", "envs", "algorithms", "config", "engine", "runs", "policy", "agent",
-    "render", "report", "sweep", "cli",
+    "render", "export", "report", "card", "sweep", "cli",
 ]  # fmt: skip
 
 

@@ -11,9 +11,10 @@ import dataclasses
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import annotated_types as at
+import pydantic
 
 from lpo import algorithms
 from lpo.bonus import RND, BonusPart, ScaleOptions, Weighing
@@ -75,6 +76,20 @@ class CheckpointOptions:
     """Number of latest checkpoints to keep; the best by evaluation is kept too."""
 
 
+LoggerNames = Annotated[
+    tuple[Literal["tensorboard", "wandb", "mlflow"], ...],
+    pydantic.BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value),
+]
+
+
+@options
+class LogOptions:
+    """Loggers of the run directory, beside its own metrics.jsonl."""
+
+    loggers: LoggerNames = ("tensorboard",)
+    """Where metrics go as well: tensorboard, wandb, mlflow. Without a value: nowhere else."""
+
+
 Seed = Annotated[int, at.Ge(0), at.Le(2**32 - 1)]
 
 
@@ -93,6 +108,7 @@ class Config:
     network: NetworkOptions = NetworkOptions()
     evaluation: EvaluationOptions = EvaluationOptions()
     checkpoints: CheckpointOptions = CheckpointOptions()
+    logs: LogOptions = LogOptions()
     bonus: BonusPart = RND()
     switch: SwitchPart = Growth()
     start: StartPart = Reset()

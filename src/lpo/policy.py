@@ -36,6 +36,7 @@ from lpo.runs.directory import RunDirectory
 from lpo.types import SpaceCodec
 
 Which = str  # "best" or "last"
+CARD = "model"  # the name of the policy in a folder of `lpo card`
 
 
 class Policy:
@@ -56,7 +57,8 @@ class Policy:
 
     @classmethod
     def load(cls, path: str | Path, which: Which = "best") -> Policy:
-        """Returns the policy of a run directory (its best or last checkpoint) or a saved file."""
+        """Returns the policy of a run directory (its best or last checkpoint), a saved file or a
+        folder that `lpo card` made."""
         return cls.of(load_checkpoint(Path(path), which), str(path))
 
     @classmethod
@@ -186,13 +188,13 @@ def _shape(*sizes: int) -> np.ndarray:
 
 
 def load_checkpoint(path: Path, which: Which) -> Checkpoint:
-    """Returns a checkpoint of a run directory ("best" by evaluation, or "last") or a saved file."""
+    """Returns a checkpoint of a run directory ("best" by evaluation, or "last"), file or card."""
     if which not in ("best", "last"):
         raise LPOError(f"There is no {which!r} checkpoint; choose best or last.")
     run = RunDirectory(path)
     if run.checkpoints.is_dir():
         return run.best() if which == "best" else run.latest()[0]
-    return checkpoint.load(path.with_suffix(".safetensors"))
+    return checkpoint.load((path / CARD if path.is_dir() else path).with_suffix(".safetensors"))
 
 
 def batch_observation(codec: SpaceCodec, observation: Any) -> tuple[np.ndarray, bool]:

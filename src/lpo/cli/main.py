@@ -71,6 +71,38 @@ class RenderOptions:
 
 
 @options
+class ExportOptions:
+    """Write the policy of a run for other programs: an ONNX file that acts without lpo."""
+
+    run: Positional[Path]
+    """Run directory, or a file of `Agent.save`."""
+    onnx: bool = False
+    """Write an ONNX file; it takes the most likely action."""
+    out: Path | None = None
+    """File to write (default: RUN/policy.onnx)."""
+    checkpoint: Literal["best", "last"] = "best"
+    """Policy to take from a run directory: the best by evaluation, or the last."""
+
+
+@options
+class CardOptions:
+    """Write a folder for a model hub: weights, a card with score and options, curve and clip."""
+
+    run: Positional[Path]
+    """Run directory."""
+    out: Path | None = None
+    """Folder to write (default: RUN/card)."""
+    episodes: PositiveInt = 20
+    """Episodes of the score."""
+    seed: Count = 1_000_003
+    """Seed of the episodes."""
+    checkpoint: Literal["best", "last"] = "best"
+    """Policy to take from the run: the best by evaluation, or the last."""
+    clip: bool = True
+    """Include a clip (needs EGL or OSMesa for MuJoCo)."""
+
+
+@options
 class PlotOptions:
     """Draw learning curves of runs as a PNG; runs that differ only in the seed share a line."""
 
@@ -202,6 +234,28 @@ def render(arguments: Sequence[str]) -> None:
     print(render_policy(policy, out, options.steps, options.seed, deterministic))
 
 
+def export(arguments: Sequence[str]) -> None:
+    options = parse(ExportOptions, "export", arguments)
+    if not options.onnx:
+        raise LPOError("`lpo export` was told no format; add --onnx.")
+    from lpo.export import export_onnx
+    from lpo.policy import Policy
+
+    default = options.run / "policy.onnx" if options.run.is_dir() else Path("policy.onnx")
+    print(export_onnx(Policy.load(options.run, options.checkpoint), options.out or default))
+
+
+def card(arguments: Sequence[str]) -> None:
+    options = parse(CardOptions, "card", arguments)
+    from lpo.card import write_card
+
+    out = options.out or options.run / "card"
+    notes = write_card(
+        options.run, out, options.checkpoint, options.episodes, options.seed, options.clip
+    )
+    print(out, *notes, sep="\n")
+
+
 def home(runs: tuple[Path, ...]) -> Path:
     """Returns the default directory of results: that of the one run, or the current one."""
     return runs[0] if len(runs) == 1 and runs[0].is_dir() else Path(".")
@@ -280,6 +334,8 @@ COMMANDS = {
     "resume": (resume, ResumeOptions),
     "eval": (evaluate, EvalOptions),
     "render": (render, RenderOptions),
+    "export": (export, ExportOptions),
+    "card": (card, CardOptions),
     "plot": (plot, PlotOptions),
     "sweep": (sweep, SweepOptions),
     "report": (report, ReportOptions),

@@ -4,7 +4,9 @@
     metrics.jsonl timing.jsonl     what it logged; see ``lpo.runs.loggers``
     visits.json                    which states its agent visited
     checkpoints/                   NNN.safetensors and NNN.json; best.*
-    tensorboard/ curve.png
+    tensorboard/ wandb/            what chosen loggers wrote
+    loggers.json                   the ids that they gave to the run
+    curve.png
 
 Opening a stranger's directory reads JSON and arrays and executes nothing.
 """
@@ -14,7 +16,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -42,6 +45,8 @@ class RunDirectory:
         self.visits_file = self.path / "visits.json"
         self.curve_file = self.path / "curve.png"
         self.tensorboard = self.path / "tensorboard"
+        self.wandb = self.path / "wandb"
+        self.ids_file = self.path / "loggers.json"
         self.checkpoints = self.path / "checkpoints"
 
     def __str__(self) -> str:
@@ -226,11 +231,27 @@ class RunDirectory:
             return str(error)
         return None
 
+    def id_for(self, logger: str, new: Callable[[], str]) -> str:
+        """Returns the id under which a logger knows the run; ``new`` makes it at the first time."""
+        try:
+            ids = json.loads(self.ids_file.read_text()) if self.ids_file.exists() else {}
+            found = ids.get(logger)
+        except (OSError, ValueError, AttributeError, RecursionError) as error:
+            raise wrong_ids(self.ids_file) from error
+        if found is None:
+            self.path.mkdir(parents=True, exist_ok=True)
+            found = new()
+            write_atomically(self.ids_file, (json.dumps({**ids, logger: found}) + "\n").encode())
+        if not isinstance(found, str) or not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", found):
+            raise wrong_ids(self.ids_file)  # it may become part of a file's name
+        return found
+
     def foreign(self) -> list[str]:
         """Returns the names in the directory that do not belong to a run."""
         files = (
             self.config_file, self.task_file, self.metrics_file, self.timing_file,
-            self.visits_file, self.curve_file, self.tensorboard, self.checkpoints,
+            self.visits_file, self.curve_file, self.tensorboard, self.wandb, self.ids_file,
+            self.checkpoints,
         )  # fmt: skip
         ours = {file.name for file in files}
         return [
@@ -238,6 +259,12 @@ class RunDirectory:
             for p in self.path.iterdir()
             if p.name.strip(".").removesuffix(".tmp") not in ours
         ]
+
+
+def wrong_ids(path: Path) -> LPOError:
+    return LPOError(
+        f"{path} does not hold ids; delete it, and loggers begin new runs of their own."
+    )
 
 
 def lock(file: IO[bytes]) -> bool:

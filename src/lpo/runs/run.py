@@ -21,7 +21,7 @@ from lpo.envs.angles import Drift
 from lpo.errors import LPOError, named
 from lpo.runs import checkpoint
 from lpo.runs.directory import RunDirectory
-from lpo.runs.loggers import JSONLines, Logger, Memory, TensorBoard
+from lpo.runs.loggers import About, JSONLines, Logger, Memory, check_installed, open_loggers
 from lpo.runs.visits import Visits
 
 Callback = Callable[[int, dict[str, float]], Any]
@@ -193,6 +193,7 @@ def count_of(env: Any) -> dict[str, int]:
 
 def start(c: Config, out: Path, loggers: Sequence[Logger] = ()) -> Run:
     """Returns a new run in the new directory ``out``."""
+    check_installed(c.logs.loggers)
     trainer = make_trainer(c)
     directory = RunDirectory.create(out, c, trainer.env.description)
     return begin(directory, directory.claim(), trainer, loggers)
@@ -202,9 +203,11 @@ def begin(
     directory: RunDirectory, claimed: IO[bytes], trainer: Trainer, loggers: Sequence[Logger]
 ) -> Run:
     """Returns a run at its first step in a directory that was made for it."""
+    c = trainer.config
     with directory.disk_errors():
-        journal, own = JSONLines(directory, claimed), TensorBoard(directory)
-    return Run(trainer, directory, journal, loggers=[own, *loggers])
+        journal = JSONLines(directory, claimed)
+        chosen = open_loggers(c.logs.loggers, About(directory, config.flat(c)))
+    return Run(trainer, directory, journal, loggers=[*chosen, *loggers])
 
 
 class Resumed(NamedTuple):
@@ -221,6 +224,8 @@ def resume(path: Path, loggers: Sequence[Logger] = ()) -> Resumed:
     A run that was killed before its first checkpoint begins again.
     """
     directory = RunDirectory.open(path)
+    c = directory.config()
+    check_installed(c.logs.loggers)
     with directory.disk_errors(), ExitStack() as undo:
         claimed = undo.enter_context(directory.claim())  # before anything in it is read
         if directory.on_device():
@@ -229,12 +234,11 @@ def resume(path: Path, loggers: Sequence[Logger] = ()) -> Resumed:
                 f"`lpo resume {path.parent} --device gpu`."
             )
         if directory.reached() is None:
-            run = begin(directory, claimed, make_trainer(directory.config()), loggers)
+            run = begin(directory, claimed, make_trainer(c), loggers)
             undo.pop_all()
             why = f"{path} was ended before its first checkpoint, so it begins again."
             return Resumed(run, run.trainer.config.steps, [why])
         saved, problems = directory.restored()
-        c = directory.config()
         trainer = make_trainer(c)
         trainer.restore(saved.arrays, saved.record["seconds"])
         best = saved.record["best"]
@@ -244,12 +248,13 @@ def resume(path: Path, loggers: Sequence[Logger] = ()) -> Resumed:
         if not trainer.env.resumable:
             why = f"{c.task.env} cannot restore a saved state, so new episodes begin here."
             problems.append(why)
-        journal = JSONLines(directory, claimed, saved.record["logs"])
+        journal = JSONLines(directory, claimed, saved.record["logs"])  # cut before others read it
+        about = About(directory, config.flat(c), trainer.env_steps)
         run = Run(
             trainer,
             directory,
             journal,
-            loggers=[TensorBoard(directory, trainer.env_steps), *loggers],
+            loggers=[*open_loggers(c.logs.loggers, about), *loggers],
             best=best,
             visits=Visits(trainer.env.description, c.steps, saved.arrays.get("visits/counts")),
         )

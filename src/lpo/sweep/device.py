@@ -55,6 +55,7 @@ def choose_device(name: Device) -> Any:
 def sweep_on_device(grid: Grid, root: Path, device: Device) -> int:
     """Runs a grid, group by group. Returns the exit status: 0, or 130 when it was stopped."""
     place = choose_device(device)
+    check_loggers(grid)
     with held(root), jax.default_device(place):
         write_plan(root, grid)
         left = {item.name for item in grid.items if standing(root, item).state != "done"}
@@ -67,6 +68,17 @@ def sweep_on_device(grid: Grid, root: Path, device: Device) -> int:
                     return 130
     print(f"All done; look at them with `lpo report {root}`.")
     return 0
+
+
+def check_loggers(grid: Grid) -> None:
+    """Raises LPOError for a logger that runs on a device do not have."""
+    named = dict.fromkeys(name for item in grid.items for name in item.config.logs.loggers)
+    for name in named:
+        if name != "tensorboard":
+            raise LPOError(
+                f"Runs on a device do not log to {name}; leave it out of --loggers, and look at "
+                "them with `lpo report`."
+            )
 
 
 def resume_on_device(root: Path, device: Device) -> int:
