@@ -13,6 +13,7 @@ from lpo import config as configs
 from lpo.config import Config
 from lpo.engine.evaluate import evaluate, score
 from lpo.engine.rollout import Episode
+from lpo.envs.registry import import_package
 from lpo.envs.task import CUSTOM, DEFAULT_ENV
 from lpo.errors import LPOError
 from lpo.policy import Policy, Which, load_checkpoint
@@ -54,6 +55,8 @@ class Agent:
             options: options by the names of their flags (``batch_size=64``, ``hidden=[64, 64]``),
                 and parts by name or as objects (``bonus=lpo.bonus.RND(inputs="s")``).
         """
+        if config is None and isinstance(env, str) and ":" in env:
+            import_package(env)  # the caller names it
         self.config = config or configs.configure(
             self._row(algo), env=_id(env), preset=preset, **{**count_of(env), **options}
         )
@@ -220,6 +223,8 @@ class Agent:
                 f"{path} was trained on an environment object; pass it as env= to load the agent."
             )
         if isinstance(env, str):
+            if ":" in env:
+                import_package(env)
             c = configs.with_options(c, {"env": env})
         source = c.task.env if env is None else env
         return cls(source, config=c, eval_env=eval_env, loggers=loggers, saved=saved)

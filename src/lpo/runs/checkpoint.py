@@ -17,6 +17,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
+from lpo import files
 from lpo.errors import LPOError
 
 FORMAT = 1
@@ -31,7 +32,8 @@ def write_atomically(path: Path, data: bytes) -> None:
     """Writes all of ``data`` to ``path``. If it fails, ``path`` stays as it was before."""
     temporary = path.with_name(f".{path.name}.tmp")
     try:
-        with open(temporary, "wb") as file:
+        temporary.unlink(missing_ok=True)  # nor is a link followed that somebody has put there
+        with open(temporary, "xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -60,8 +62,8 @@ def load(path: Path) -> Checkpoint:
     """Reads a checkpoint. Raises LPOError for a damaged or foreign file; executes nothing."""
     remedy = "use another checkpoint of the run or train again."
     try:
-        record = json.loads(path.with_suffix(".json").read_text())
-        data = path.with_suffix(".safetensors").read_bytes()
+        record = files.parse_json(files.read_bytes(path.with_suffix(".json")))
+        data = files.read_bytes(path.with_suffix(".safetensors"), files.LARGE)
     except (OSError, ValueError) as error:
         raise LPOError(f"Cannot read the checkpoint {path} ({error}); {remedy}") from error
     if not isinstance(record, dict) or record.get("format") != FORMAT:

@@ -23,6 +23,7 @@ except ImportError:  # no such locks on this system
     fcntl = None
 
 from lpo import config as configs
+from lpo import files
 from lpo.config import Config
 from lpo.errors import LPOError
 from lpo.runs import checkpoint
@@ -82,7 +83,20 @@ class RunDirectory:
                 f"{path} is not a run directory (it has no config.json); "
                 "pass a directory that `lpo train` made."
             )
+        run.check()
         return run
+
+    def check(self) -> None:
+        """Raises LPOError where a file of the run is a link that leads out of it."""
+        files.check_folder(self.path, self.files)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """What belongs to a run."""
+        return (
+            self.config_file, self.task_file, self.metrics_file, self.timing_file,
+            self.visits_file, self.curve_file, self.tensorboard, self.checkpoints,
+        )  # fmt: skip
 
     def claim(self) -> IO[bytes]:
         """Returns the metrics file, open and locked: only one process may write to a run."""
@@ -105,7 +119,7 @@ class RunDirectory:
     def task(self) -> dict[str, Any]:
         """Returns the description that the environment gave when the run began."""
         try:
-            found = json.loads(self.task_file.read_text())
+            found = files.parse_json(files.read_bytes(self.task_file))
         except (OSError, ValueError) as error:
             raise LPOError(
                 f"{self} has no readable task.json ({error}); pass a complete run."
@@ -146,11 +160,7 @@ class RunDirectory:
 
     def foreign(self) -> list[str]:
         """Returns the names in the directory that do not belong to a run."""
-        files = (
-            self.config_file, self.task_file, self.metrics_file, self.timing_file,
-            self.visits_file, self.curve_file, self.tensorboard, self.checkpoints,
-        )  # fmt: skip
-        ours = {file.name for file in files}
+        ours = {file.name for file in self.files}
         return [
             p.name
             for p in self.path.iterdir()
@@ -176,8 +186,8 @@ def lock(file: IO[bytes]) -> bool:
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """Returns the rows of a log. Leaves out a last line that is incomplete after a kill."""
     try:
-        return list(parse_rows(path.read_text()))
-    except (OSError, UnicodeDecodeError) as error:
+        return list(parse_rows(files.read_text(path, files.LARGE)))
+    except (OSError, ValueError) as error:
         raise LPOError(
             f"{path.parent} has no readable {path.name} ({error}); pass a run directory."
         ) from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from lpo import config as configs
+from lpo import files
 from lpo.errors import LPOError
 from lpo.runs.directory import RunDirectory
 from lpo.runs.visits import from_json
@@ -56,22 +56,22 @@ def read_directory(path: Path, label: str | None = None) -> Record:
 
 def is_old(config: str) -> bool:
     """Returns whether a configuration was written by version 0.1."""
-    with contextlib.suppress(ValueError, AttributeError):
-        return "format" not in json.loads(config)
+    with contextlib.suppress(ValueError, TypeError):
+        return "format" not in files.parse_json(config)
     return False
 
 
 def read_text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return files.read_text(path)
+    except (OSError, ValueError) as error:
         raise LPOError(f"Cannot read {path} ({error}); pass a complete run directory.") from error
 
 
 def declared(task: str, source: str) -> dict[str, Any]:
     """Returns the description in the text of a task.json. Raises LPOError where it is none."""
     try:
-        values = json.loads(task)
+        values = files.parse_json(task)
     except ValueError as error:
         raise LPOError(
             f"The task of {source} is not JSON ({error}); pass a complete run."
@@ -83,7 +83,7 @@ def declared(task: str, source: str) -> dict[str, Any]:
 
 def read_visits(run: RunDirectory) -> VisitCounts | None:
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        return from_json(run.visits_file.read_text())
+        return from_json(files.read_text(run.visits_file))
     return None
 
 
@@ -126,6 +126,7 @@ def find_directories(paths: Sequence[Path]) -> list[Path]:
         inside = (
             sorted(p for p in path.iterdir() if RunDirectory(p).exists) if path.is_dir() else []
         )
+        files.check_folder(path, inside)
         places = {row["name"]: i for i, row in enumerate(planned(path))}
         inside.sort(key=lambda p, at=places: at.get(p.name, len(at)))
         if RunDirectory(path).exists:
@@ -143,20 +144,23 @@ def find_directories(paths: Sequence[Path]) -> list[Path]:
 def read_plan(sweep: Path) -> dict[str, Any]:
     """Returns the plan of a sweep; empty where ``sweep`` is not the directory of one."""
     with contextlib.suppress(OSError, ValueError):
-        plan = json.loads((sweep / PLAN).read_text())
+        plan = files.parse_json(files.read_bytes(sweep / PLAN))
         return plan if isinstance(plan, dict) else {}
     return {}
 
 
 def planned(sweep: Path) -> list[dict[str, Any]]:
     """Returns the rows of a sweep's plan that name a run and its label."""
-    with contextlib.suppress(TypeError, AttributeError):
-        return [row for row in read_plan(sweep).get("runs", []) if {"name", "label"} <= row.keys()]
-    return []
+    rows = read_plan(sweep).get("runs")
+    return [
+        row
+        for row in (rows if isinstance(rows, list) else [])
+        if isinstance(row, dict) and all(isinstance(row.get(key), str) for key in ("name", "label"))
+    ]
 
 
 def label_of(run: Path, config: str) -> str:
     """Returns the label that the sweep gave to a run, or else the algorithm of the run."""
     rows = planned(run.parent)
-    named = (str(row["label"]) for row in rows if row["name"] == run.name)
+    named = (row["label"] for row in rows if row["name"] == run.name)
     return next(named, None) or configs.from_json(config, str(run / "config.json")).algo

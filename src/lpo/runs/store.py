@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lpo import files
 from lpo.errors import LPOError
 from lpo.runs.checkpoint import write_atomically
 from lpo.runs.record import (
@@ -129,9 +130,9 @@ def read(path: Path) -> Packed:
     remedy = "pass a file that `lpo pack` made, or pack the runs again"
     try:
         file = parquet.ParquetFile(
-            pa.BufferReader(path.read_bytes()), page_checksum_verification=True
+            pa.BufferReader(files.read_bytes(path, files.LARGE)), page_checksum_verification=True
         )
-        stated = json.loads((file.metadata.metadata or {})[b"lpo"])
+        stated = files.parse_json((file.metadata.metadata or {})[b"lpo"])
         if stated["format"] != FORMAT:
             raise ValueError(f"its format is {stated['format']}, not {FORMAT}")
         table = file.read(use_threads=False)
@@ -283,7 +284,7 @@ def record_of(row: dict[str, Any], path: Path) -> Record:
     times = {k: v for k, v in row.items() if k.startswith(TIME) and v is not None}
     visits = None
     if row["visits"] is not None:
-        stated = json.loads(row["visits"])
+        stated = files.parse_json(row["visits"])
         visits = stated["axes"], row[COUNTS].reshape(stated["shape"])
     return Record(
         path / row["name"], row["label"], row["config"], row["task"],

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lpo.errors import LPOError
+from lpo.platform import IMPORT, trusted_packages
 from lpo.sweep.board import Board
 from lpo.sweep.local import PATIENCE, TICK, stop_flag
 from lpo.sweep.plan import PLAN, last_words, log_file
@@ -35,8 +36,11 @@ def load_ray() -> Any:
     return ray
 
 
-def work_on_node(root: str, name: str) -> int:
-    """Runs ``name`` on the node that Ray chose. Returns its exit status."""
+def work_on_node(root: str, name: str, packages: list[str]) -> int:
+    """Runs ``name`` on the node that Ray chose. Returns its exit status.
+
+    ``packages`` are those that the user has trusted where the sweep was started.
+    """
     if not (Path(root) / PLAN).exists():
         raise LPOError(f"A node does not see {root}; pass an --out on storage that all share.")
     # Ray cancels by calling the handler of SIGINT. Python installs none where a node was started
@@ -47,7 +51,7 @@ def work_on_node(root: str, name: str) -> int:
         log.flush()
         process = subprocess.Popen(
             command(Path(root), name, None),
-            env=environment(),
+            env=environment() | {IMPORT: ",".join(packages)},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -76,7 +80,8 @@ def run_on_ray(root: Path, names: Sequence[str], address: str, board: Board) -> 
         task = ray.remote(num_cpus=1, max_retries=RETRIES, retry_exceptions=[Killed])(work_on_node)
         sizes = {name: log_size(root, name) for name in names}
         waiting = set(names)  # until a node writes to the log
-        tasks = {task.remote(str(root), name): name for name in names}
+        packages = trusted_packages()
+        tasks = {task.remote(str(root), name, packages): name for name in names}
         with stop_flag() as stopped:
             while tasks and not stopped:
                 ready, _ = ray.wait(list(tasks), timeout=1.0)

@@ -12,7 +12,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lpo import config
+from lpo import config, files
 from lpo.config import CHOICES, Config, choices_of, flat, with_options, with_part
 from lpo.errors import LPOError, nearest
 
@@ -40,11 +40,11 @@ class Grid(NamedTuple):
 def read_grid(path: Path) -> Grid:
     """Returns the grid in ``path``. Raises LPOError if any of its runs has a wrong option."""
     try:
-        values = tomllib.loads(path.read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        raise LPOError(f"Cannot read {path} ({error}); pass the TOML file of a grid.") from error
+        values = tomllib.loads(files.read_text(path))
     except tomllib.TOMLDecodeError as error:
         raise LPOError(f"{path} is not TOML ({error}); correct the line it names.") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise LPOError(f"Cannot read {path} ({error}); pass the TOML file of a grid.") from error
     try:
         return expand(values)
     except LPOError as error:

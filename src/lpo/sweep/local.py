@@ -36,7 +36,7 @@ def shared_code(root: Path) -> Iterator[dict[str, str]]:
     this sweep write to it, and it is deleted at the end. A cache that the user has set is used
     instead.
     """
-    folder = root / ".compiled"
+    folder = root / ".compiled"  # a link, which would not be emptied, was refused before
     shutil.rmtree(folder, ignore_errors=True)
     try:
         yield {
