@@ -24,6 +24,7 @@ STYLE: dict[Any, Any] = {
     "axes.edgecolor": "#888", "axes.labelcolor": "#333", "xtick.color": "#555",
     "ytick.color": "#555", "axes.grid": True, "grid.color": "#ddd", "grid.linewidth": 0.6,
     "legend.frameon": False, "svg.hashsalt": "lpo", "lines.linewidth": 1.8,
+    "text.parse_math": False,  # a name may hold any sign
 }  # fmt: skip
 SIZE = (4.8, 3.3)
 MANY, ACROSS = 8, 3  # curves that one panel can hold; small panels side by side
@@ -254,6 +255,7 @@ def heat_maps(runs: Runs, task: str, label: str, out: Path, name: str) -> bool:
 
     cell = runs.cell(task, label)
     found = [run.visits for run in cell if run.visits is not None]
+    found = [visits for visits in found if visits[1].shape == found[0][1].shape]
     if not found:
         return False
     (across, up), counts = found[0][0], np.sum([visits[1] for visits in found], axis=0)

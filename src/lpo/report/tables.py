@@ -197,7 +197,7 @@ def task_rows(runs: Runs) -> list[Row]:
         rows.append(
             {
                 "task": d.get("id"),
-                "reward above": f"{d['quantity']} > {d['threshold']:g}"
+                "reward above": f"{d.get('quantity')} > {d['threshold']:g}"
                 if d.get("threshold") is not None
                 else "its own reward",
                 "preset": d.get("preset") or "–",

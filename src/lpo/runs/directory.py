@@ -216,6 +216,8 @@ def task_line(task: dict[str, Any]) -> str:
     """Returns a task in one line: its id, with its threshold or its arguments."""
     line = str(task.get("id"))
     if task.get("threshold") is not None:
-        return line + f" ({task['preset']}: {task['quantity']} > {task['threshold']:g})"
-    arguments = ", ".join(f"{name}={value}" for name, value in task.get("env_kwargs", {}).items())
+        limit = f"{task.get('quantity')} > {task['threshold']:g}"
+        return line + f" ({task.get('preset')}: {limit})"
+    given = task.get("env_kwargs") or {}
+    arguments = ", ".join(f"{name}={value}" for name, value in given.items())
     return line + (f" ({arguments})" if arguments else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,10 @@ from lpo.runs.visits import from_json
 Row = dict[str, Any]
 VisitCounts = tuple[list[dict[str, Any]], np.ndarray]  # axes; counts [quarter, first, second]
 PLAN = "sweep.json"  # the plan in the directory of a sweep
+DECLARED: dict[str, Any] = {
+    "id": str | None, "preset": str | None, "quantity": str | None, "env_kwargs": dict | None,
+    "threshold": int | float | None, "max_return": int | float | None,
+}  # fmt: skip
 OLD_SUCCESS = {
     "eval/success": "eval/normalized_return",
     "rollout/success": "rollout/normalized_return",
@@ -48,10 +53,30 @@ def read_directory(path: Path, label: str | None = None) -> Record:
     """Reads a run directory; ``label`` is by default the one that its sweep gave to the run."""
     run = RunDirectory.open(path)
     config, task = read_text(run.config_file), read_text(run.task_file)
-    rows = with_new_names(run.metrics(), declared(task, str(path)), is_old(config))
+    logged = checked_rows(run.metrics(), run.metrics_file)
+    rows = with_new_names(logged, declared(task, str(path)), is_old(config))
+    timing = checked_rows(run.timing(), run.timing_file)
     return Record(
-        path, label or label_of(path, config), config, task, rows, run.timing(), read_visits(run)
+        path, label or label_of(path, config), config, task, rows, timing, read_visits(run)
     )
+
+
+def checked_rows(rows: list[Row], source: Path) -> list[Row]:
+    """Returns rows of numbers, each with its ``env_steps``; what is not finite was not logged."""
+    for row in rows:
+        wrong = next((key for key, value in row.items() if not is_number(value)), None)
+        if wrong is not None or not isinstance(row.get("env_steps"), int):
+            name = wrong or "env_steps"
+            raise LPOError(
+                f"{source} has {name} {row.get(name)!r}, which is not a number that a run logs; "
+                "pass a run that `lpo train` made."
+            )
+    return [{key: value for key, value in row.items() if math.isfinite(value)} for row in rows]
+
+
+def is_number(value: Any) -> bool:
+    """Returns whether ``value`` is a float, or a whole number that fits into 64 bits."""
+    return type(value) is float or (type(value) is int and abs(value) < files.WHOLE)
 
 
 def is_old(config: str) -> bool:
@@ -78,11 +103,17 @@ def declared(task: str, source: str) -> dict[str, Any]:
         ) from error
     if not isinstance(values, dict):
         raise LPOError(f"The task of {source} is not a JSON object; pass a complete run.")
+    for key, kinds in DECLARED.items():
+        if not isinstance(values.get(key), kinds) or isinstance(values.get(key), bool):
+            raise LPOError(
+                f"The task of {source} declares {key} as {values[key]!r}; pass a run that "
+                "`lpo train` made."
+            )
     return values
 
 
 def read_visits(run: RunDirectory) -> VisitCounts | None:
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError, OverflowError):
         return from_json(files.read_text(run.visits_file))
     return None
 

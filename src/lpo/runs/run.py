@@ -18,6 +18,7 @@ from lpo.engine.host import Trainer
 from lpo.envs import spaces
 from lpo.errors import LPOError
 from lpo.runs import checkpoint
+from lpo.runs.checkpoint import Checkpoint
 from lpo.runs.directory import RunDirectory
 from lpo.runs.loggers import JSONLines, Logger, Memory, TensorBoard
 from lpo.runs.visits import Visits
@@ -180,6 +181,43 @@ def start(c: Config, out: Path, loggers: Sequence[Logger] = ()) -> Run:
     return Run(trainer, directory, journal, loggers=[TensorBoard(directory), *loggers])
 
 
+class Continued(NamedTuple):
+    """What the record of a checkpoint says about the run, beside its arrays."""
+
+    until: int  # the steps that it was meant to reach
+    best: float | None  # its best evaluation
+    seconds: dict[str, float]  # spent on each part of the run
+    logs: dict[str, int]  # the lengths of its logs in bytes
+
+    @staticmethod
+    def of(saved: Checkpoint, source: str) -> Continued:
+        """Reads the record. Raises LPOError where it is not that of a run."""
+        until, best, seconds, logs = (saved.record.get(name) for name in Continued._fields)
+        sound = (
+            _is_count(until)
+            and (best is None or _is_number(best))
+            and isinstance(seconds, dict)
+            and all(_is_number(seconds.get(part)) for part in ("rollout", "switch", "learn"))
+            and all(map(_is_number, seconds.values()))
+            and isinstance(logs, dict)
+            and all(map(_is_count, logs.values()))
+        )
+        if not sound or set(logs) != {"metrics.jsonl", "timing.jsonl"}:
+            raise LPOError(
+                f"The checkpoint in {source} does not say how its run goes on; resume a run "
+                "directory that `lpo train` made."
+            )
+        return Continued(until, best, seconds, logs)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float)
+
+
 class Resumed(NamedTuple):
     """A run as its newest sound checkpoint left it."""
 
@@ -200,20 +238,21 @@ def resume(path: Path, loggers: Sequence[Logger] = ()) -> Resumed:
                 f"{path} was trained on a device together with others; resume them with "
                 f"`lpo resume {path.parent} --device gpu`."
             )
+        before = Continued.of(saved, str(path))
         trainer = make_trainer(c)
-        trainer.restore(saved.arrays, saved.record["seconds"])
+        trainer.restore(saved.arrays, before.seconds)
         undo.pop_all()
     if not trainer.env.resumable:
         problems.append(f"{c.task.env} cannot restore a saved state, so new episodes begin here.")
     run = Run(
         trainer,
         directory,
-        JSONLines(directory, claimed, saved.record["logs"]),
+        JSONLines(directory, claimed, before.logs),
         loggers=[TensorBoard(directory, trainer.env_steps), *loggers],
-        best=saved.record["best"],
+        best=before.best,
         visits=Visits(trainer.env.description, c.steps, saved.arrays.get("visits/counts")),
     )
-    return Resumed(run, saved.record["until"], problems)
+    return Resumed(run, before.until, problems)
 
 
 @contextmanager
