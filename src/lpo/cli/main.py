@@ -101,6 +101,22 @@ class SweepOptions:
 
 
 @options
+class TuneOptions:
+    """Search for good options with Optuna; after an interruption it continues."""
+
+    grid: Positional[Path]
+    """TOML file of a grid, with the tables [search] and [tune]."""
+    out: Path | None = None
+    """Directory of the search (default: runs/NAME)."""
+    workers: PositiveInt | None = None
+    """Number of processes, each on its own core (default: one for each usable core)."""
+    ray: str | None = None
+    """Run on the Ray cluster at this address; --out must be on storage that all nodes share."""
+    device: Literal["host", "gpu", "cpu"] = "host"
+    """host: one process for each run; gpu or cpu: many runs in one compiled program."""
+
+
+@options
 class ReportOptions:
     """Make an HTML page of runs: curves with intervals, comparisons, clips, options, numbers."""
 
@@ -218,6 +234,13 @@ def sweep(arguments: Sequence[str]) -> None:
     )
 
 
+def tune(arguments: Sequence[str]) -> None:
+    options = parse(TuneOptions, "tune", arguments)
+    from lpo.sweep.tune import tune as search
+
+    sys.exit(search(options.grid, options.out, options.workers, options.ray, options.device))
+
+
 def report(arguments: Sequence[str]) -> None:
     options = parse(ReportOptions, "report", arguments)
     from lpo.report.main import Clips, make_report
@@ -267,6 +290,7 @@ COMMANDS = {
     "render": (render, RenderOptions),
     "plot": (plot, PlotOptions),
     "sweep": (sweep, SweepOptions),
+    "tune": (tune, TuneOptions),
     "report": (report, ReportOptions),
     "pack": (pack, PackOptions),
     "list": (list_all, ListOptions),

@@ -112,7 +112,8 @@ def markdown(rows: list[Row]) -> str:
     lines = [list(rows[0]), ["---"] * len(rows[0])]
     for row in rows:
         plain = row | {"task": short_task(row["task"]), "label": f"`{row['label']}`"}
-        lines.append(["–" if value is None else str(value) for value in plain.values()])
+        texts = ["–" if value is None else str(value) for value in plain.values()]
+        lines.append([re.sub(r"([|<])", r"\\\1", " ".join(text.split())) for text in texts])
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 

@@ -91,6 +91,9 @@ def run_on_ray(root: Path, names: Sequence[str], address: str, board: Board) -> 
                 for ref in ready:
                     finish(ray, root, ref, tasks.pop(ref), board)
                 board.refresh()
+                given_up = {ref: n for ref, n in tasks.items() if board.gives_up(n)}
+                cancel(ray, given_up, board, "pruned")
+                tasks = {ref: n for ref, n in tasks.items() if ref not in given_up}
             if stopped:
                 cancel(ray, tasks, board)
         return not stopped
@@ -134,11 +137,13 @@ def finish(ray: Any, root: Path, ref: Any, name: str, board: Board) -> None:
         board.end(name, "failed", f"{words} (log: {log_file(root, name)})")
 
 
-def cancel(ray: Any, tasks: dict[Any, str], board: Board) -> None:
+def cancel(ray: Any, tasks: dict[Any, str], board: Board, state: str = "paused") -> None:
     """Stops all tasks; those that run write a checkpoint first."""
+    if not tasks:
+        return
     for ref in tasks:
         ray.cancel(ref, force=False)
     ray.wait(list(tasks), num_returns=len(tasks), timeout=PATIENCE)
     for name in tasks.values():
         if board.tracks[name].state == "running":
-            board.end(name, "paused")
+            board.end(name, state)

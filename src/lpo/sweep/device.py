@@ -52,18 +52,22 @@ def choose_device(name: Device) -> Any:
 
 def sweep_on_device(grid: Grid, root: Path, device: Device) -> int:
     """Runs a grid, group by group. Returns the exit status: 0, or 130 when it was stopped."""
-    place = choose_device(device)
-    with held(root), jax.default_device(place):
+    choose_device(device)  # refuse before anything is written
+    with held(root):
         write_plan(root, grid)
-        left = [item for item in grid.items if standing(root, item).state != "done"]
-        print(f"{grid.name}: {len(grid.items)} runs in {root}, {len(left)} to do", flush=True)
-        with stop_flag() as stopped:
-            for items in groups(left):
-                if stopped or not run_fitting(root, items, stopped):
-                    print(f"Stopped; go on with `lpo resume {root} --device {device}`.")
-                    return 130
+        if not run_on_device(root, grid, device):
+            print(f"Stopped; go on with `lpo resume {root} --device {device}`.")
+            return 130
     print(f"All done; look at them with `lpo report {root}`.")
     return 0
+
+
+def run_on_device(root: Path, grid: Grid, device: Device) -> bool:
+    """Runs what is left of a grid in a directory that is held. Returns False if it was stopped."""
+    with jax.default_device(choose_device(device)), stop_flag() as stopped:
+        left = [item for item in grid.items if standing(root, item).state != "done"]
+        print(f"{grid.name}: {len(grid.items)} runs in {root}, {len(left)} to do", flush=True)
+        return all(not stopped and run_fitting(root, items, stopped) for items in groups(left))
 
 
 def resume_on_device(root: Path, device: Device) -> int:

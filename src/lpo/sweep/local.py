@@ -89,11 +89,18 @@ def run_local(
                 free.append(one.core)
                 finish(one, board)
             board.refresh()
+            waiting = [job for job in waiting if not board.gives_up(job.name)]
+            for one in working:
+                if board.gives_up(one.job.name):
+                    one.process.kill()  # what it has logged stays
     return True
 
 
 def finish(one: Working, board: Board) -> None:
     job, code = one.job, one.process.returncode
+    if board.gives_up(job.name):
+        board.end(job.name, "pruned")
+        return
     if code == 0:
         board.end(job.name, "done")
         return
