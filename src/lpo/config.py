@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import annotated_types as at
 import pydantic
 
-from lpo import algorithms
+from lpo import algorithms, files
 from lpo.bonus import RND, BonusPart, ScaleOptions, Weighing
 from lpo.envs.task import DEFAULT_ENV, TaskOptions
 from lpo.errors import LPOError, named, nearest
@@ -403,8 +403,8 @@ def to_json(c: Config) -> str:
 def from_json(text: str | bytes, source: str) -> Config:
     """Returns the configuration in ``text``. Raises LPOError, which names ``source``."""
     try:
-        values = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        values = files.parse_json(text)
+    except ValueError as error:
         raise LPOError(
             f"{source} is not a configuration ({error}); pass the config.json of a run."
         ) from error
@@ -483,6 +483,6 @@ def _version_1_names() -> set[str]:
 def read(path: Path) -> Config:
     """Returns the configuration in a file."""
     try:
-        return from_json(path.read_text(), str(path))
-    except (OSError, UnicodeDecodeError) as error:
+        return from_json(files.read_text(path), str(path))
+    except (OSError, ValueError) as error:
         raise LPOError(f"Cannot read {path} ({error}); pass the config.json of a run.") from error

@@ -18,7 +18,7 @@ import safetensors
 import safetensors.numpy
 from gymnasium import spaces
 
-from lpo import config
+from lpo import config, files
 from lpo.config import Config
 from lpo.engine.rollout import HostPolicy
 from lpo.envs.angles import Angles
@@ -101,7 +101,8 @@ class Policy:
         """Returns the policy of ``to_bytes``; ``source`` names it in errors."""
         try:
             size = int.from_bytes(data[:8], "little")
-            record = json.loads(json.loads(data[8 : 8 + size])["__metadata__"]["lpo"])
+            header = files.parse_json(data[8 : 8 + size])
+            record = files.parse_json(header["__metadata__"]["lpo"])
             return cls.of(Checkpoint(safetensors.numpy.load(data), record), source)
         except (safetensors.SafetensorError, ValueError, LookupError, TypeError) as error:
             raise LPOError(
@@ -193,6 +194,7 @@ def load_checkpoint(path: Path, which: Which) -> Checkpoint:
         raise LPOError(f"There is no {which!r} checkpoint; choose best or last.")
     run = RunDirectory(path)
     if run.checkpoints.is_dir():
+        run.check()
         return run.best() if which == "best" else run.latest()[0]
     return checkpoint.load((path / CARD if path.is_dir() else path).with_suffix(".safetensors"))
 

@@ -27,6 +27,7 @@ except ImportError:  # no such locks on this system
     fcntl = None
 
 from lpo import config as configs
+from lpo import files
 from lpo.config import Config
 from lpo.errors import LPOError
 from lpo.runs import checkpoint
@@ -105,7 +106,21 @@ class RunDirectory:
                 f"{path} is not a run directory (it has no config.json); "
                 "pass a directory that `lpo train` made."
             )
+        run.check()
         return run
+
+    def check(self) -> None:
+        """Raises LPOError where a file of the run is a link that leads out of it."""
+        files.check_folder(self.path, self.files)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """What belongs to a run."""
+        return (
+            self.config_file, self.task_file, self.metrics_file, self.timing_file,
+            self.visits_file, self.curve_file, self.tensorboard, self.wandb, self.ids_file,
+            self.checkpoints,
+        )  # fmt: skip
 
     def claim(self) -> IO[bytes]:
         """Returns the metrics file, open and locked: only one process may write to a run."""
@@ -144,7 +159,7 @@ class RunDirectory:
     def task(self) -> dict[str, Any]:
         """Returns the description that the environment gave when the run began."""
         try:
-            found = json.loads(self.task_file.read_text())
+            found = files.parse_json(files.read_bytes(self.task_file))
         except (OSError, ValueError) as error:
             raise LPOError(
                 f"{self} has no readable task.json ({error}); pass a complete run."
@@ -234,9 +249,10 @@ class RunDirectory:
     def id_for(self, logger: str, new: Callable[[], str]) -> str:
         """Returns the id under which a logger knows the run; ``new`` makes it at the first time."""
         try:
-            ids = json.loads(self.ids_file.read_text()) if self.ids_file.exists() else {}
+            known = self.ids_file.exists()
+            ids = files.parse_json(files.read_bytes(self.ids_file)) if known else {}
             found = ids.get(logger)
-        except (OSError, ValueError, AttributeError, RecursionError) as error:
+        except (OSError, ValueError, AttributeError) as error:
             raise wrong_ids(self.ids_file) from error
         if found is None:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -248,12 +264,7 @@ class RunDirectory:
 
     def foreign(self) -> list[str]:
         """Returns the names in the directory that do not belong to a run."""
-        files = (
-            self.config_file, self.task_file, self.metrics_file, self.timing_file,
-            self.visits_file, self.curve_file, self.tensorboard, self.wandb, self.ids_file,
-            self.checkpoints,
-        )  # fmt: skip
-        ours = {file.name for file in files}
+        ours = {file.name for file in self.files}
         return [
             p.name
             for p in self.path.iterdir()
@@ -291,8 +302,8 @@ def log_digest(path: Path, length: int) -> str:
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """Returns the rows of a log. Leaves out a last line that is incomplete after a kill."""
     try:
-        return list(parse_rows(path.read_text()))
-    except (OSError, UnicodeDecodeError) as error:
+        return list(parse_rows(files.read_text(path, files.LARGE)))
+    except (OSError, ValueError) as error:
         raise LPOError(
             f"{path.parent} has no readable {path.name} ({error}); pass a run directory."
         ) from error
@@ -321,6 +332,8 @@ def task_line(task: dict[str, Any]) -> str:
     """Returns a task in one line: its id, with its threshold or its arguments."""
     line = str(task.get("id"))
     if task.get("threshold") is not None:
-        return line + f" ({task['preset']}: {task['quantity']} > {task['threshold']:g})"
-    arguments = ", ".join(f"{name}={value}" for name, value in task.get("env_kwargs", {}).items())
+        limit = f"{task.get('quantity')} > {task['threshold']:g}"
+        return line + f" ({task.get('preset')}: {limit})"
+    given = task.get("env_kwargs") or {}
+    arguments = ", ".join(f"{name}={value}" for name, value in given.items())
     return line + (f" ({arguments})" if arguments else "")

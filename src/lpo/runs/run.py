@@ -20,6 +20,7 @@ from lpo.envs import spaces
 from lpo.envs.angles import Drift
 from lpo.errors import LPOError, named
 from lpo.runs import checkpoint
+from lpo.runs.checkpoint import Checkpoint
 from lpo.runs.directory import RunDirectory
 from lpo.runs.loggers import About, JSONLines, Logger, Memory, check_installed, open_loggers
 from lpo.runs.visits import Visits
@@ -210,6 +211,43 @@ def begin(
     return Run(trainer, directory, journal, loggers=[*chosen, *loggers])
 
 
+class Continued(NamedTuple):
+    """What the record of a checkpoint says about the run, beside its arrays."""
+
+    until: int  # the steps that it was meant to reach
+    best: float | None  # its best evaluation
+    seconds: dict[str, float]  # spent on each part of the run
+    logs: dict[str, int]  # the lengths of its logs in bytes
+
+    @staticmethod
+    def of(saved: Checkpoint, source: str) -> Continued:
+        """Reads the record. Raises LPOError where it is not that of a run."""
+        until, best, seconds, logs = (saved.record.get(name) for name in Continued._fields)
+        sound = (
+            _is_count(until)
+            and (best is None or _is_number(best))
+            and isinstance(seconds, dict)
+            and all(_is_number(seconds.get(part)) for part in ("rollout", "switch", "learn"))
+            and all(map(_is_number, seconds.values()))
+            and isinstance(logs, dict)
+            and all(map(_is_count, logs.values()))
+        )
+        if not sound or set(logs) != {"metrics.jsonl", "timing.jsonl"}:
+            raise LPOError(
+                f"The checkpoint in {source} does not say how its run goes on; resume a run "
+                "directory that `lpo train` made."
+            )
+        return Continued(until, best, seconds, logs)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float)
+
+
 class Resumed(NamedTuple):
     """A run as its newest sound checkpoint left it."""
 
@@ -239,16 +277,17 @@ def resume(path: Path, loggers: Sequence[Logger] = ()) -> Resumed:
             why = f"{path} was ended before its first checkpoint, so it begins again."
             return Resumed(run, run.trainer.config.steps, [why])
         saved, problems = directory.restored()
+        before = Continued.of(saved, str(path))
         trainer = make_trainer(c)
-        trainer.restore(saved.arrays, saved.record["seconds"])
-        best = saved.record["best"]
+        trainer.restore(saved.arrays, before.seconds)
+        best = before.best
         if best is not None and (wrong := directory.unsound_best()) is not None:
             best = None
             problems.append(f"{wrong} The best from here on is kept instead.")
         if not trainer.env.resumable:
             why = f"{c.task.env} cannot restore a saved state, so new episodes begin here."
             problems.append(why)
-        journal = JSONLines(directory, claimed, saved.record["logs"])  # cut before others read it
+        journal = JSONLines(directory, claimed, before.logs)  # cut before others read it
         about = About(directory, config.flat(c), trainer.env_steps)
         run = Run(
             trainer,
@@ -261,7 +300,7 @@ def resume(path: Path, loggers: Sequence[Logger] = ()) -> Resumed:
         run.write_visits()  # what a kill after the last checkpoint may have left undone
         run.prune()
         undo.pop_all()
-    return Resumed(run, saved.record["until"], problems)
+    return Resumed(run, before.until, problems)
 
 
 @contextmanager

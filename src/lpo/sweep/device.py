@@ -54,18 +54,13 @@ def choose_device(name: Device) -> Any:
 
 def sweep_on_device(grid: Grid, root: Path, device: Device) -> int:
     """Runs a grid, group by group. Returns the exit status: 0, or 130 when it was stopped."""
-    place = choose_device(device)
+    choose_device(device)  # refuse before anything is written
     check_loggers(grid)
-    with held(root), jax.default_device(place):
+    with held(root):
         write_plan(root, grid)
-        left = {item.name for item in grid.items if standing(root, item).state != "done"}
-        print(f"{grid.name}: {len(grid.items)} runs in {root}, {len(left)} to do", flush=True)
-        undone = [g for g in begun_groups(root, grid.items) if left & {item.name for item in g}]
-        with stop_flag() as stopped, disk_errors(root, device):
-            for items in undone:
-                if stopped or not run_fitting(root, items, stopped):
-                    print(f"Stopped; go on with `lpo resume {root} --device {device}`.")
-                    return 130
+        if not run_on_device(root, grid, device):
+            print(f"Stopped; go on with `lpo resume {root} --device {device}`.")
+            return 130
     print(f"All done; look at them with `lpo report {root}`.")
     return 0
 
@@ -79,6 +74,19 @@ def check_loggers(grid: Grid) -> None:
                 f"Runs on a device do not log to {name}; leave it out of --loggers, and look at "
                 "them with `lpo report`."
             )
+
+
+def run_on_device(root: Path, grid: Grid, device: Device) -> bool:
+    """Runs what is left of a grid in a directory that is held. Returns False if it was stopped."""
+    left = {item.name for item in grid.items if standing(root, item).state != "done"}
+    print(f"{grid.name}: {len(grid.items)} runs in {root}, {len(left)} to do", flush=True)
+    undone = [g for g in begun_groups(root, grid.items) if left & {item.name for item in g}]
+    with (
+        jax.default_device(choose_device(device)),
+        stop_flag() as stopped,
+        disk_errors(root, device),
+    ):
+        return all(not stopped and run_fitting(root, items, stopped) for items in undone)
 
 
 def resume_on_device(root: Path, device: Device) -> int:
