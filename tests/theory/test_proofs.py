@@ -41,6 +41,12 @@ class TestPage:
             assert len(row) == 5 and all(row), name
             assert row[4].split(":")[0].strip("*") in VERDICTS, row[4]
 
+    def test_its_bills_are_those_of_the_code(self):
+        text = PAGE.read_text(encoding="utf-8")
+        for reading in READINGS:
+            asked = (bill(gamma, 10, reading=reading) for gamma in (0.9, 0.99, 0.999))
+            assert f"| {reading} | {' | '.join(f'{b.trajectories:.1e}' for b in asked)} |" in text
+
     def test_the_tests_it_names_are_there(self):
         named = set(re.findall(r"`(test_\w+)`", PAGE.read_text(encoding="utf-8")))
         code = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "tests").rglob("test_*.py"))

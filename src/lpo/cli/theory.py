@@ -106,8 +106,8 @@ class CompareOptions:
     """How the policy-gradient methods reach the first pairs of their trajectories."""
     seconds: Positive = 120.0
     """Time limit of one run."""
-    processes: PositiveInt = 1
-    """Number of runs at a time, each on its own core."""
+    processes: PositiveInt | None = None
+    """Number of runs at a time, each on its own core (default: all cores)."""
     out: Path = Path("runs/theory-compare")
     """Output folder. A grid that is started again in it runs only what is missing."""
 

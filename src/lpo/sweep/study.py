@@ -50,7 +50,7 @@ class Study(NamedTuple):
         """The command of a script in ``here``; returns the exit status."""
         parser = argparse.ArgumentParser(description=f"The study {self.name} of the theory")
         parser.add_argument("--run", action="store_true", help="run what is missing, and pack it")
-        parser.add_argument("--processes", type=int, default=1, help="runs at a time")
+        parser.add_argument("--processes", type=int, help="runs at a time (default: all cores)")
         parser.add_argument("--out", type=Path, default=Path(f"runs/theory-{self.name}"))
         given = parser.parse_args()
         path = here / "results" / f"{self.name}.parquet"

@@ -85,8 +85,8 @@ def split(grid: Sequence[Cell], ledger: Ledger, workers: int) -> list[TheoryJob]
     return jobs
 
 
-def run_grid(grid: Sequence[Cell], out: Path, processes: int, again: str) -> list[Row] | int:
-    """Runs what is missing under ``out``, on as many cores as ``processes``.
+def run_grid(grid: Sequence[Cell], out: Path, processes: int | None, again: str) -> list[Row] | int:
+    """Runs what is missing under ``out``, on as many cores as ``processes``, or on all.
 
     Returns the rows of the grid, old and new, or the exit status if some failed (1) or a signal
     stopped it (130). ``again`` is the command that continues the grid.
