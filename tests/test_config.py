@@ -116,7 +116,9 @@ def _plain(plain: Any, option: Option | None = None) -> st.SearchStrategy[Any]:
         return st.just("half" if plain is str else {"a": 1})
     if get_args(plain) and isinstance(get_args(plain)[0], str):
         return st.sampled_from(get_args(plain))
-    return st.lists(st.integers(1, 9), min_size=1, max_size=3).map(tuple)
+    inner = bare(get_args(plain)[0])
+    entries = st.sampled_from(get_args(inner)) if get_args(inner) else st.integers(1, 9)
+    return st.lists(entries, min_size=1, max_size=3).map(tuple)
 
 
 @st.composite

@@ -11,11 +11,12 @@ import dataclasses
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import annotated_types as at
+import pydantic
 
-from lpo import algorithms
+from lpo import algorithms, files
 from lpo.bonus import RND, BonusPart, ScaleOptions, Weighing
 from lpo.envs.task import DEFAULT_ENV, TaskOptions
 from lpo.errors import LPOError, named, nearest
@@ -75,6 +76,20 @@ class CheckpointOptions:
     """Number of latest checkpoints to keep; the best by evaluation is kept too."""
 
 
+LoggerNames = Annotated[
+    tuple[Literal["tensorboard", "wandb", "mlflow"], ...],
+    pydantic.BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value),
+]
+
+
+@options
+class LogOptions:
+    """Loggers of the run directory, beside its own metrics.jsonl."""
+
+    loggers: LoggerNames = ("tensorboard",)
+    """Where metrics go as well: tensorboard, wandb, mlflow. Without a value: nowhere else."""
+
+
 Seed = Annotated[int, at.Ge(0), at.Le(2**32 - 1)]
 
 
@@ -93,6 +108,7 @@ class Config:
     network: NetworkOptions = NetworkOptions()
     evaluation: EvaluationOptions = EvaluationOptions()
     checkpoints: CheckpointOptions = CheckpointOptions()
+    logs: LogOptions = LogOptions()
     bonus: BonusPart = RND()
     switch: SwitchPart = Growth()
     start: StartPart = Reset()
@@ -109,6 +125,12 @@ class Config:
             raise LPOError(
                 f"A minibatch of {self.ppo.batch_size} is larger than a rollout of {rollout} "
                 f"steps; lower {named('batch_size')} or raise {named('rollout')}."
+            )
+        if self.ppo.batch_size == 1 and self.ppo.normalize_advantage:
+            raise LPOError(
+                f"A minibatch of 1 has no spread by which advantages could be normalised; raise "
+                f"{named('batch_size')} to at least 2, or switch {named('normalize_advantage')} "
+                "off."
             )
         for part in (self.bonus, self.switch, self.start):
             part.check(self)
@@ -381,8 +403,8 @@ def to_json(c: Config) -> str:
 def from_json(text: str | bytes, source: str) -> Config:
     """Returns the configuration in ``text``. Raises LPOError, which names ``source``."""
     try:
-        values = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        values = files.parse_json(text)
+    except ValueError as error:
         raise LPOError(
             f"{source} is not a configuration ({error}); pass the config.json of a run."
         ) from error
@@ -461,6 +483,6 @@ def _version_1_names() -> set[str]:
 def read(path: Path) -> Config:
     """Returns the configuration in a file."""
     try:
-        return from_json(path.read_text(), str(path))
-    except (OSError, UnicodeDecodeError) as error:
+        return from_json(files.read_text(path), str(path))
+    except (OSError, ValueError) as error:
         raise LPOError(f"Cannot read {path} ({error}); pass the config.json of a run.") from error

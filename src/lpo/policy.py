@@ -18,7 +18,7 @@ import safetensors
 import safetensors.numpy
 from gymnasium import spaces
 
-from lpo import config
+from lpo import config, files
 from lpo.config import Config
 from lpo.engine.rollout import HostPolicy
 from lpo.envs.angles import Angles
@@ -36,6 +36,7 @@ from lpo.runs.directory import RunDirectory
 from lpo.types import SpaceCodec
 
 Which = str  # "best" or "last"
+CARD = "model"  # the name of the policy in a folder of `lpo card`
 
 
 class Policy:
@@ -56,7 +57,8 @@ class Policy:
 
     @classmethod
     def load(cls, path: str | Path, which: Which = "best") -> Policy:
-        """Returns the policy of a run directory (its best or last checkpoint) or a saved file."""
+        """Returns the policy of a run directory (its best or last checkpoint), a saved file or a
+        folder that `lpo card` made."""
         return cls.of(load_checkpoint(Path(path), which), str(path))
 
     @classmethod
@@ -86,6 +88,7 @@ class Policy:
     def save(self, path: str | Path) -> Path:
         """Writes ``path``.safetensors and ``path``.json: what acting needs, and nothing else."""
         path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
         return checkpoint.save(path.parent, path.with_suffix("").name, self.arrays(), self.record())
 
     def to_bytes(self) -> bytes:
@@ -98,7 +101,8 @@ class Policy:
         """Returns the policy of ``to_bytes``; ``source`` names it in errors."""
         try:
             size = int.from_bytes(data[:8], "little")
-            record = json.loads(json.loads(data[8 : 8 + size])["__metadata__"]["lpo"])
+            header = files.parse_json(data[8 : 8 + size])
+            record = files.parse_json(header["__metadata__"]["lpo"])
             return cls.of(Checkpoint(safetensors.numpy.load(data), record), source)
         except (safetensors.SafetensorError, ValueError, LookupError, TypeError) as error:
             raise LPOError(
@@ -185,13 +189,14 @@ def _shape(*sizes: int) -> np.ndarray:
 
 
 def load_checkpoint(path: Path, which: Which) -> Checkpoint:
-    """Returns a checkpoint of a run directory ("best" by evaluation, or "last") or a saved file."""
+    """Returns a checkpoint of a run directory ("best" by evaluation, or "last"), file or card."""
     if which not in ("best", "last"):
         raise LPOError(f"There is no {which!r} checkpoint; choose best or last.")
     run = RunDirectory(path)
     if run.checkpoints.is_dir():
+        run.check()
         return run.best() if which == "best" else run.latest()[0]
-    return checkpoint.load(path.with_suffix(".safetensors"))
+    return checkpoint.load((path / CARD if path.is_dir() else path).with_suffix(".safetensors"))
 
 
 def batch_observation(codec: SpaceCodec, observation: Any) -> tuple[np.ndarray, bool]:

@@ -12,7 +12,7 @@ from typing import Literal
 from lpo.cli.parser import Positional, parse
 from lpo.errors import SPEAKS_FLAGS, LPOError, nearest
 from lpo.options import Count, PositiveInt, options
-from lpo.platform import prefer_host
+from lpo.platform import TRUSTED, prefer_host, trusted_packages
 
 
 def train(arguments: Sequence[str]) -> None:
@@ -71,6 +71,38 @@ class RenderOptions:
 
 
 @options
+class ExportOptions:
+    """Write the policy of a run for other programs: an ONNX file that acts without lpo."""
+
+    run: Positional[Path]
+    """Run directory, or a file of `Agent.save`."""
+    onnx: bool = False
+    """Write an ONNX file; it takes the most likely action."""
+    out: Path | None = None
+    """File to write (default: RUN/policy.onnx)."""
+    checkpoint: Literal["best", "last"] = "best"
+    """Policy to take from a run directory: the best by evaluation, or the last."""
+
+
+@options
+class CardOptions:
+    """Write a folder for a model hub: weights, a card with score and options, curve and clip."""
+
+    run: Positional[Path]
+    """Run directory."""
+    out: Path | None = None
+    """Folder to write (default: RUN/card)."""
+    episodes: PositiveInt = 20
+    """Episodes of the score."""
+    seed: Count = 1_000_003
+    """Seed of the episodes."""
+    checkpoint: Literal["best", "last"] = "best"
+    """Policy to take from the run: the best by evaluation, or the last."""
+    clip: bool = True
+    """Include a clip (needs EGL or OSMesa for MuJoCo)."""
+
+
+@options
 class PlotOptions:
     """Draw learning curves of runs as a PNG; runs that differ only in the seed share a line."""
 
@@ -98,6 +130,22 @@ class SweepOptions:
     """host: one process for each run; gpu or cpu: many runs in one compiled program."""
     plan: bool = False
     """Only show the runs and how far they are."""
+
+
+@options
+class TuneOptions:
+    """Search for good options with Optuna; after an interruption it continues."""
+
+    grid: Positional[Path]
+    """TOML file of a grid, with the tables [search] and [tune]."""
+    out: Path | None = None
+    """Directory of the search (default: runs/NAME)."""
+    workers: PositiveInt | None = None
+    """Number of processes, each on its own core (default: one for each usable core)."""
+    ray: str | None = None
+    """Run on the Ray cluster at this address; --out must be on storage that all nodes share."""
+    device: Literal["host", "gpu", "cpu"] = "host"
+    """host: one process for each run; gpu or cpu: many runs in one compiled program."""
 
 
 @options
@@ -202,6 +250,28 @@ def render(arguments: Sequence[str]) -> None:
     print(render_policy(policy, out, options.steps, options.seed, deterministic))
 
 
+def export(arguments: Sequence[str]) -> None:
+    options = parse(ExportOptions, "export", arguments)
+    if not options.onnx:
+        raise LPOError("`lpo export` was told no format; add --onnx.")
+    from lpo.export import export_onnx
+    from lpo.policy import Policy
+
+    default = options.run / "policy.onnx" if options.run.is_dir() else Path("policy.onnx")
+    print(export_onnx(Policy.load(options.run, options.checkpoint), options.out or default))
+
+
+def card(arguments: Sequence[str]) -> None:
+    options = parse(CardOptions, "card", arguments)
+    from lpo.card import write_card
+
+    out = options.out or options.run / "card"
+    notes = write_card(
+        options.run, out, options.checkpoint, options.episodes, options.seed, options.clip
+    )
+    print(out, *notes, sep="\n")
+
+
 def home(runs: tuple[Path, ...]) -> Path:
     """Returns the default directory of results: that of the one run, or the current one."""
     return runs[0] if len(runs) == 1 and runs[0].is_dir() else Path(".")
@@ -224,6 +294,13 @@ def sweep(arguments: Sequence[str]) -> None:
             options.grid, options.out, options.workers, options.ray, options.plan, options.device
         )
     )
+
+
+def tune(arguments: Sequence[str]) -> None:
+    options = parse(TuneOptions, "tune", arguments)
+    from lpo.sweep.tune import tune as search
+
+    sys.exit(search(options.grid, options.out, options.workers, options.ray, options.device))
 
 
 def report(arguments: Sequence[str]) -> None:
@@ -280,8 +357,11 @@ COMMANDS = {
     "resume": (resume, ResumeOptions),
     "eval": (evaluate, EvalOptions),
     "render": (render, RenderOptions),
+    "export": (export, ExportOptions),
+    "card": (card, CardOptions),
     "plot": (plot, PlotOptions),
     "sweep": (sweep, SweepOptions),
+    "tune": (tune, TuneOptions),
     "report": (report, ReportOptions),
     "doctor": (doctor, DoctorOptions),
     "pack": (pack, PackOptions),
@@ -293,7 +373,36 @@ COMMANDS = {
 def usage() -> str:
     lines = ["usage: lpo COMMAND [OPTIONS]", ""]
     lines += [f"  lpo {name:8s} {kind.__doc__}" for name, (_, kind) in COMMANDS.items()]
-    return "\n".join([*lines, "", "`lpo COMMAND --help` lists the options of a command."])
+    more = (
+        "`lpo COMMAND --help` lists the options of a command. Every command takes\n"
+        "`--import PACKAGE`, for a run or a grid that names environments of that package."
+    )
+    return "\n".join([*lines, "", more])
+
+
+def import_trusted(arguments: list[str]) -> list[str]:
+    """Imports the packages of ``--import PACKAGE`` and returns the other arguments.
+
+    A file may name the environments of a package, but only the user can have it imported.
+    """
+    rest = iter(arguments)
+    left, named = [], []
+    for word in rest:
+        name, equals, value = word.partition("=")
+        if name != "--import":
+            left.append(word)
+            continue
+        package = value if equals else next(rest, "")
+        if not package:
+            raise LPOError("--import has no package after it; name one, or leave it out.")
+        named.append(package)
+    TRUSTED.set(tuple(named))
+    if packages := trusted_packages():
+        from lpo.envs.registry import import_package
+
+        for package in packages:
+            import_package(package)
+    return left
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -310,6 +419,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         return
     speaks = SPEAKS_FLAGS.set(True)
     try:
+        arguments = import_trusted(arguments)
         if arguments[0] not in COMMANDS:
             hint = nearest(arguments[0], COMMANDS)
             raise LPOError(f"There is no command {arguments[0]!r}; {hint}")

@@ -100,6 +100,9 @@ class Program:
                 f"The start {c.start.kind!r} runs on the host only; leave --device out, or choose "
                 "--start reset."
             )
+        # Where all runs collect the same number of rows, and learn from all of them, no run waits
+        # and the loops of the program have one length: less for the GPU to ask and to copy.
+        self.in_step = self.parts.switch.in_step and self.parts.start.on_device.all_rows
         self.num_envs = c.task.num_envs
         self.rows = -(-self.parts.switch.capacity // self.num_envs)
         self.low = jnp.array(env.action.low or [-jnp.inf] * len(env.action.nvec), jnp.float32)
@@ -186,7 +189,10 @@ class Program:
             )
             return train, known, metrics | covered
 
-        train, known, metrics = jax.vmap(learn_one)(
+        rows: Any = Rollout(*(0 for _ in Rollout._fields))
+        if self.in_step:
+            rollout, rows = rollout._replace(valid=rollout.valid[0]), rows._replace(valid=None)
+        train, known, metrics = jax.vmap(learn_one, in_axes=(0, 0, rows, 0, 0))(
             group.train, group.known, rollout, dict(axes), walk.moving.env_steps
         )
         train, known = choose(worked, (train, known), (group.train, group.known))
@@ -225,6 +231,13 @@ class Program:
             fired=group.moving.env_steps >= until,
             looked=self.first_look(group, axes),
         )
+        if self.in_step:
+            left = -(-(until - group.moving.env_steps[0]) // n)
+            ahead = jnp.clip(jnp.minimum(walk.due[0], left), 0, self.rows)
+            go = lambda i, w: self.step(w, group, axes, params)  # noqa: E731
+            walk = jax.lax.fori_loop(0, ahead, go, walk)
+            asked = (ahead > 0) & ((ahead >= walk.due) | (ahead >= self.rows))
+            return self.ask(walk, asked, group.train, axes, until)
         return jax.lax.while_loop(
             lambda w: (w.row < self.rows) & ~w.fired.all(),
             lambda w: self.look(self.step(w, group, axes, params), group.train, axes, until),
@@ -247,7 +260,8 @@ class Program:
 
     def step(self, walk: Walk, group: Group, axes: Axes, params: dict[str, Array]) -> Walk:
         """One step of every world; those of a run that waits stand still."""
-        now, active = walk.moving, ~walk.fired
+        now = walk.moving
+        active = jnp.ones_like(walk.fired) if self.in_step else ~walk.fired
         obs = now.worlds.obs
         action = jax.vmap(self.act)(
             group.train, group.known, now.plans, obs, now.env_steps, dict(axes)

@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array
 
 from lpo.bonus import Bonus, Streams, Weigh
-from lpo.config import CheckpointOptions, Config, EvaluationOptions
+from lpo.config import CheckpointOptions, Config, EvaluationOptions, LogOptions
 from lpo.envs.task import TaskOptions
 from lpo.math import distributions, ppo
 from lpo.math.advantage import Trajectory, streams_gae
@@ -210,6 +210,7 @@ def compiled(c: Config, space: Space) -> tuple[Parts, Any]:
         task=TaskOptions(num_envs=c.task.num_envs),
         evaluation=EvaluationOptions(),
         checkpoints=CheckpointOptions(),
+        logs=LogOptions(),
     )
     return _compiled(same, space)
 

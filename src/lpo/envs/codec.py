@@ -47,6 +47,7 @@ class Codec:
         self._action_shape = action_space.shape or ()
         self._action_dtype = action_space.dtype
         self._start = _start_of(action_space)
+        self._limits = _limits_of(action_space)
 
     def observation(self, obs: Any) -> np.ndarray:
         """Returns one observation as a flat array; raises ``Misfit`` where it does not fit."""
@@ -95,7 +96,8 @@ class Codec:
         lead = flat.shape[: flat.ndim - len(self.action_shape)]
         shifted = flat if self._start is None else flat + self._start
         shaped = shifted.reshape(lead + self._action_shape)
-        return shaped.astype(self._action_dtype, copy=False)[()]
+        action = shaped.astype(self._action_dtype, copy=False)[()]
+        return action if self._limits is None else np.clip(action, *self._limits)
 
 
 def flat_observation_space(name: str, space: spaces.Space) -> spaces.Box:
@@ -150,6 +152,14 @@ def _parts(space: spaces.Space) -> Iterator[spaces.Space]:
             yield from _parts(part)
     else:
         yield space
+
+
+def _limits_of(space: spaces.Space) -> tuple[np.ndarray, np.ndarray] | None:
+    """Returns the bounds of a Box that float32 cannot hold: policies clip to the nearest it can."""
+    if not isinstance(space, spaces.Box) or space.dtype != np.float64:
+        return None
+    exact = all(np.array_equal(x, x.astype(np.float32)) for x in (space.low, space.high))
+    return None if exact else (space.low, space.high)
 
 
 def _start_of(space: spaces.Space) -> np.ndarray | None:

@@ -8,6 +8,7 @@ that does not apply to what was passed is refused.
 from __future__ import annotations
 
 import numbers
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -80,6 +81,16 @@ def make_batch(
             )
         return VectorBatch(env, chosen(periodic, tuple))
     return _episode_batch(env, num_envs, preset, threshold, env_kwargs, periodic)
+
+
+def adopted(env: Any) -> Any:
+    """Returns a ``VecEnv`` of stable-baselines3 as a ``VectorEnv``; anything else as it is."""
+    sb3 = sys.modules.get("stable_baselines3.common.vec_env")
+    if sb3 is None or not isinstance(env, sb3.VecEnv):
+        return env
+    from lpo.envs.sb3 import FromVecEnv
+
+    return FromVecEnv(env)
 
 
 def runs_natively(env: EnvLike, backend: str, env_kwargs: dict[str, Any] | None) -> bool:

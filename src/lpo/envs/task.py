@@ -12,6 +12,7 @@ from lpo.envs.make import make_batch, make_single, runs_natively
 from lpo.envs.registry import find_spec
 from lpo.envs.specs import LOCOMOTION
 from lpo.errors import LPOError, named
+from lpo.files import parse_json
 from lpo.options import Axis, Count, PositiveInt, options
 from lpo.types import BatchEnv
 
@@ -30,7 +31,7 @@ def _number(value: Any) -> Any:
 def _dictionary(value: Any) -> Any:
     """A dictionary may come as JSON text."""
     try:
-        return json.loads(value) if isinstance(value, str) else value
+        return parse_json(value) if isinstance(value, str) else value
     except ValueError:
         return value
 
@@ -63,7 +64,7 @@ class TaskOptions:
     def __post_init__(self) -> None:
         try:
             json.dumps(self.env_kwargs)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise LPOError(
                 f"{named('env_kwargs')} cannot be saved as JSON ({error}); pass numbers, texts, "
                 "lists and dictionaries."

@@ -51,6 +51,7 @@ class Switch(NamedTuple):
     init: Init  # key → state
     wait: Wait  # state → environment steps to collect before the next look
     update: Update  # (state, look) → (fire, state, metrics)
+    in_step: bool = False  # True: it fires after wait(state) steps, the same for every run
 
 
 class SwitchPart(Part):
@@ -85,7 +86,9 @@ def schedule(sizes: np.ndarray) -> Switch:
     def update(state: ScheduleState, look: Look):
         return jnp.bool_(True), ScheduleState(state.k + 1), {}
 
-    return Switch(int(sizes.max()), lambda key: ScheduleState(jnp.int32(0)), wait, update)
+    return Switch(
+        int(sizes.max()), lambda key: ScheduleState(jnp.int32(0)), wait, update, in_step=True
+    )
 
 
 @SwitchPart.kinds.add
