@@ -26,6 +26,7 @@ from lpo.envs.device import make_device
 from lpo.envs.device.locomotion import Locomotion
 from lpo.envs.make import make_batch, make_single
 from lpo.envs.specs import HALF_CHEETAH, HOPPER, WALKER2D
+from lpo.policy import angles_of
 
 CHEETAH = "lpo/SparseHalfCheetah-v0"
 
@@ -133,6 +134,12 @@ def test_places_that_are_not_there_are_refused():
         Codec("Toy-v0", box, box, (1, 3))
     with pytest.raises(LPOError, match="pass places from 0 to 1"):
         make_device(configure(env="MountainCarContinuous-v0", periodic=(2,)).task)
+
+
+@pytest.mark.parametrize("saved", [3, [-1], [True], [1, 0], [2, 2], [[0]], ["0"]])
+def test_a_saved_policy_with_wrong_places_is_refused(saved):
+    with pytest.raises(LPOError, match="which numbers are angles"):
+        angles_of({"env": {"periodic": saved}}, "here")
 
 
 def test_places_are_read_from_texts_and_lists():
