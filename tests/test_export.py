@@ -52,11 +52,13 @@ OBSERVATIONS = {
 }
 
 
-def policy_on(observation: spaces.Space, action: spaces.Space, **options) -> Policy:
+def policy_on(
+    observation: spaces.Space, action: spaces.Space, angles: tuple[int, ...] = (), **options
+) -> Policy:
     """A policy with random weights, so large that actions reach their limits."""
     rng = np.random.default_rng(3)
     c = configure("ppo", env="custom", hidden=[16, 8], **options)
-    codec = Codec("custom", observation, action)
+    codec = Codec("custom", observation, action, angles)
     dist, size = distributions.for_space(codec.action_space), codec.observation_space.shape[0]
     sizes = [size, 16, 8, dist.num_outputs]
 
@@ -108,6 +110,13 @@ def test_every_kind_of_observation_equals_predict(kind):
     flat = np.stack([np.asarray(spaces.flatten(space, row)) for row in rows]).astype(np.float32)
     shape = space.shape if isinstance(space, spaces.Box) else flat.shape[1:]
     check(policy_on(space, ACTIONS["box"]), rows, flat.reshape(-1, *(shape or ())))
+
+
+def test_angles_are_turned_within_the_graph():
+    policy = policy_on(VECTOR, ACTIONS["box"], (1, 4))
+    rows = 4 * np.random.default_rng(0).standard_normal((50, 5))
+    check(policy, list(rows), rows.astype(np.float32))
+    assert policy.actor.net[0].w.shape == (7, 16)
 
 
 def test_observations_that_are_not_normalised_are_not_clipped():

@@ -1,6 +1,6 @@
 """Export: a policy as an ONNX graph that acts alone, without lpo.
 
-    observation [N, …] → flat → normalised → network → most likely action [N, …]
+    observation [N, …] → flat, angles turned → normalised → network → most likely action [N, …]
 
 The graph takes a batch of observations as float32 and returns actions as the environment takes
 them. Where an observation is not one array (Dict, Tuple, Discrete, …), the graph takes it flat, as
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from lpo.envs.angles import turned
 from lpo.envs.spaces import to_dict
 from lpo.errors import LPOError
 from lpo.math.distributions import action_spec
@@ -109,16 +110,30 @@ def input_shape(policy: Policy) -> tuple[int, ...]:
 
 
 def flat_size(policy: Policy) -> int:
-    return policy.codec.observation_space.shape[0]
+    """Returns the size of a flat observation before its angles become (cos, sin)."""
+    return policy.codec.observation_space.shape[0] - len(policy.codec.angles)
 
 
 def seen(g: Graph, policy: Policy, x: str) -> str:
-    """Adds what the network sees of flat observations: here a transform of them belongs."""
+    """Adds what the network sees of flat observations."""
     actor = policy.actor
+    x = turn(g, policy, x)
     scale = (1.0 / np.sqrt(actor.var + 1e-8)).astype(np.float32)
     x = g.add("Mul", g.add("Sub", x, actor.mean), scale)
     bound = np.array(actor.obs_clip, np.float32)
     return clipped(g, x, -bound, bound)
+
+
+def turn(g: Graph, policy: Policy, x: str) -> str:
+    """Adds (cos, sin) of the angles: a cosine in each angle's place, the sines after the rest."""
+    angles, size = policy.codec.angles, flat_size(policy)
+    if not angles:
+        return x
+    angle = g.add("Gather", x, np.array(angles, np.int64), axis=1)
+    every = g.add("Concat", x, g.add("Cos", angle), g.add("Sin", angle), axis=1)
+    order = np.append(np.arange(size), size + len(angles) + np.arange(len(angles)))
+    order[list(angles)] = size + np.arange(len(angles))
+    return g.add("Gather", every, order, axis=1)
 
 
 def clipped(g: Graph, x: str, low: np.ndarray, high: np.ndarray) -> str:
@@ -177,10 +192,12 @@ def compare(policy: Policy, model: Any, rows: int = 64) -> None:
     """Raises LPOError where the graph does not act as ``predict`` does, on random observations."""
     reference = importlib.import_module("onnx.reference").ReferenceEvaluator(model)
     rng, actor = np.random.default_rng(0), policy.actor
-    spread = np.sqrt(actor.var)
-    flat = (actor.mean + 3 * spread * rng.standard_normal((rows, flat_size(policy)))).astype("f4")
+    size = flat_size(policy)
+    mean, spread = actor.mean[:size], np.sqrt(actor.var[:size])
+    flat = (mean + 3 * spread * rng.standard_normal((rows, size))).astype("f4")
     (got,) = reference.run(None, {"observation": flat.reshape(rows, *input_shape(policy))})
-    wanted = policy.codec.action(actor.dist.to_env(actor.mode(flat)))
+    rows_seen = turned(flat, policy.codec.angles)
+    wanted = policy.codec.action(actor.dist.to_env(actor.mode(rows_seen)))
     if got.dtype != wanted.dtype or not np.allclose(got, wanted, rtol=TOLERANCE, atol=TOLERANCE):
         raise LPOError(
             "The exported graph does not act as the policy does, so it was not written; report "

@@ -197,6 +197,19 @@ def test_results_are_ordinary_runs(tmp_path, capsys):
 
 
 @pytest.mark.slow
+def test_a_policy_of_the_device_takes_raw_angles(tmp_path, capsys):
+    out = tmp_path / "group"
+    flags = "--env MountainCarContinuous-v0 --periodic 0 --num-envs 4 --rollout 64 --batch-size 16"
+    flags += " --epochs 1 --hidden 8 --eval-every 0 --steps 128 --device cpu"
+    assert command("train", *flags.split(), "--out", out) == 0
+    (run,) = (p for p in out.iterdir() if RunDirectory(p).exists)
+    policy = Policy.load(run, "last")
+    assert policy.predict(np.zeros(2))[0].shape == (1,)
+    assert policy.actor.net[0].w.shape == (3, 8)
+    assert command("eval", run, "--episodes", "1", "--checkpoint", "last") == 0
+
+
+@pytest.mark.slow
 def test_the_host_plays_what_the_device_has_learned(tmp_path):
     """The same policy and task: a saved policy acts on the host's environment."""
     out = tmp_path / "group"
