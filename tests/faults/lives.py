@@ -73,10 +73,7 @@ class Case(NamedTuple):
 
     @property
     def config(self) -> Config:
-        own = TASKS[self.task]
-        if self.task == "device" and self.row in ("pcpg", "eniac-original"):
-            own = {**own, "start": "reset"}  # a cover runs on the host only
-        return configure(self.row, **(SMALL | own))
+        return configure(self.row, **(SMALL | TASKS[self.task]))
 
     def train(self, out: Path) -> None:
         """Goes on with the run in ``out`` as a user would: starts it, or resumes what is there."""
@@ -229,13 +226,13 @@ class Watch:
             (device, "write_plan", "checkpoint write"),
         ):
             mark(owner, name, lambda phase=phase: self.inside(phase, order))
-        make = Program.__init__
+        make, watch = Program.__init__, self
 
-        def with_marks(program: Program, *args: Any) -> None:
-            make(program, *args)
-            # one compiled program collects and learns; half of its kills count for each
-            mark(program, "advance", lambda: self.inside("rollout", order))
-            mark(program, "evaluate", lambda: self.inside("evaluation", order))
+        def with_marks(self: Any, c: Config, env: Any) -> None:
+            make(self, c, env)
+            # one compiled program collects and learns, so an update counts as a rollout here
+            mark(self, "advance", lambda: watch.inside("rollout", order))
+            mark(self, "evaluate", lambda: watch.inside("evaluation", order))
 
         Program.__init__ = with_marks
 
