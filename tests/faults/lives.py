@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 import jax
 import safetensors.numpy
 from jax.experimental import serialize_executable
+from jax.experimental.compilation_cache import compilation_cache
 
 from lpo.config import Config, configure
 from lpo.engine import host
@@ -118,11 +119,19 @@ class Kept:
         return self.call(*args)
 
     def compile(self, *args: Any, **static: Any) -> None:
-        jax.config.update("jax_enable_compilation_cache", False)  # what it holds cannot be kept
-        found = serialize_executable.serialize(self.jitted.lower(*args, **static).compile())
-        jax.config.update("jax_enable_compilation_cache", True)
+        with no_cache():  # what comes out of the cache cannot be written again
+            found = serialize_executable.serialize(self.jitted.lower(*args, **static).compile())
         self.file.with_suffix(".tmp").write_bytes(pickle.dumps(found))
         self.file.with_suffix(".tmp").rename(self.file)
+
+
+@contextlib.contextmanager
+def no_cache() -> Iterator[None]:
+    for used in (False, True):
+        jax.config.update("jax_enable_compilation_cache", used)
+        compilation_cache.reset_cache()
+        if not used:
+            yield
 
 
 def remember(folder: Path) -> None:
