@@ -52,11 +52,11 @@ OBSERVATIONS = {
 }
 
 
-def policy_on(observation: spaces.Space, action: spaces.Space, **options) -> Policy:
+def policy_on(observation: spaces.Space, action: spaces.Space, angles=(), **options) -> Policy:
     """A policy with random weights, so large that actions reach their limits."""
     rng = np.random.default_rng(3)
     c = configure("ppo", env="custom", hidden=[16, 8], **options)
-    codec = Codec("custom", observation, action)
+    codec = Codec("custom", observation, action, angles)
     dist, size = distributions.for_space(codec.action_space), codec.observation_space.shape[0]
     sizes = [size, 16, 8, dist.num_outputs]
 
@@ -108,6 +108,15 @@ def test_every_kind_of_observation_equals_predict(kind):
     flat = np.stack([np.asarray(spaces.flatten(space, row)) for row in rows]).astype(np.float32)
     shape = space.shape if isinstance(space, spaces.Box) else flat.shape[1:]
     check(policy_on(space, ACTIONS["box"]), rows, flat.reshape(-1, *(shape or ())))
+
+
+def test_angles_of_many_turns_are_seen_as_cos_and_sin():
+    """In the graph, at the places and in the order of the policy; float32 would lose the turns."""
+    policy = policy_on(VECTOR, ACTIONS["box"], angles=(1, 4))
+    rows = np.random.default_rng(0).standard_normal((200, 5)) * [1, 5000, 1, 1, 5000]
+    check(policy, list(rows), rows)
+    turned = rows + 2 * np.pi * np.array([0, 3, 0, 0, -7])
+    check(policy, list(turned), rows)
 
 
 def test_observations_that_are_not_normalised_are_not_clipped():

@@ -14,6 +14,7 @@ from lpo.config import Config
 from lpo.engine.evaluate import evaluate, score
 from lpo.engine.rollout import Episode
 from lpo.envs.make import adopted
+from lpo.envs.registry import import_package
 from lpo.envs.task import CUSTOM, DEFAULT_ENV
 from lpo.errors import LPOError
 from lpo.policy import Policy, Which, load_checkpoint
@@ -59,6 +60,8 @@ class Agent:
                 and parts by name or as objects (``bonus=lpo.bonus.RND(inputs="s")``).
         """
         env, eval_env = adopted(env), adopted(eval_env)
+        if config is None and isinstance(env, str) and ":" in env:
+            import_package(env)  # the caller names it
         self.config = config or configs.configure(
             self._row(algo), env=_id(env), preset=preset, **{**count_of(env), **options}
         )
@@ -205,6 +208,7 @@ class Agent:
     def save(self, path: str | Path) -> Path:
         """Writes the full training state to ``path``.safetensors and ``path``.json."""
         path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
         run = self.run
         record = run.record(seconds=run.trainer.seconds)
         return checkpoint.save(path.parent, path.with_suffix("").name, run.trainer.arrays(), record)
@@ -237,6 +241,8 @@ class Agent:
                 f"{path} was trained on an environment object; pass it as env= to load the agent."
             )
         if isinstance(env, str):
+            if ":" in env:
+                import_package(env)
             c = configs.with_options(c, {"env": env})
         source = c.task.env if env is None else env
         return cls(source, config=c, eval_env=eval_env, loggers=loggers, saved=saved)

@@ -1,9 +1,10 @@
-"""Settings of JAX for agents on the host, the same for the command line and for Python."""
+"""Variables of the environment: settings of JAX for agents on the host, and packages to import."""
 
 from __future__ import annotations
 
 import os
 import sys
+from contextvars import ContextVar
 
 # The environments run on the CPU and the networks are small, so learning runs there too. More
 # threads for linear algebra would cost more time than they save.
@@ -12,6 +13,16 @@ DEFAULTS = {
     "JAX_PLATFORMS": "cpu",
     "OPENBLAS_NUM_THREADS": "1",
 }
+
+IMPORT = "LPO_IMPORT"  # packages that the user trusts, with commas between them
+# Set by the command line: the packages of ``--import``.
+TRUSTED: ContextVar[tuple[str, ...]] = ContextVar("trusted", default=())
+
+
+def trusted_packages() -> list[str]:
+    """Returns the packages that the user wants imported, for files that name them."""
+    given = os.environ.get(IMPORT, "").split(",")
+    return list(dict.fromkeys(name for name in (*given, *TRUSTED.get()) if name))
 
 
 def prefer_host() -> None:

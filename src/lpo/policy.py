@@ -18,9 +18,10 @@ import safetensors
 import safetensors.numpy
 from gymnasium import spaces
 
-from lpo import config
+from lpo import config, files
 from lpo.config import Config
 from lpo.engine.rollout import HostPolicy
+from lpo.envs.angles import Angles
 from lpo.envs.codec import Codec
 from lpo.envs.faults import Misfit
 from lpo.envs.spaces import from_dict, to_dict
@@ -87,6 +88,7 @@ class Policy:
     def save(self, path: str | Path) -> Path:
         """Writes ``path``.safetensors and ``path``.json: what acting needs, and nothing else."""
         path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
         return checkpoint.save(path.parent, path.with_suffix("").name, self.arrays(), self.record())
 
     def to_bytes(self) -> bytes:
@@ -99,7 +101,8 @@ class Policy:
         """Returns the policy of ``to_bytes``; ``source`` names it in errors."""
         try:
             size = int.from_bytes(data[:8], "little")
-            record = json.loads(json.loads(data[8 : 8 + size])["__metadata__"]["lpo"])
+            header = files.parse_json(data[8 : 8 + size])
+            record = files.parse_json(header["__metadata__"]["lpo"])
             return cls.of(Checkpoint(safetensors.numpy.load(data), record), source)
         except (safetensors.SafetensorError, ValueError, LookupError, TypeError) as error:
             raise LPOError(
@@ -143,7 +146,10 @@ def codec_of(record: dict[str, Any], c: Config, source: str) -> SpaceCodec:
     saved = record.get("spaces")
     if isinstance(saved, dict):
         return Codec(
-            c.task.env, from_dict(saved.get("observation")), from_dict(saved.get("action"))
+            c.task.env,
+            from_dict(saved.get("observation")),
+            from_dict(saved.get("action")),
+            angles_of(record, source),
         )
     if c.task.env == CUSTOM:
         raise LPOError(
@@ -155,6 +161,14 @@ def codec_of(record: dict[str, Any], c: Config, source: str) -> SpaceCodec:
         return env.codec
     finally:
         env.close()
+
+
+def angles_of(record: dict[str, Any], source: str) -> Angles:
+    """Returns the places that the policy sees as (cos, sin)."""
+    saved = record["env"].get("periodic", [])
+    if not isinstance(saved, list) or not all(isinstance(place, int) for place in saved):
+        raise LPOError(f"{source} does not say which numbers are angles; pass a complete run.")
+    return tuple(saved)
 
 
 def actor_of(arrays: dict[str, np.ndarray], c: Config, codec: SpaceCodec) -> HostPolicy:
@@ -180,6 +194,7 @@ def load_checkpoint(path: Path, which: Which) -> Checkpoint:
         raise LPOError(f"There is no {which!r} checkpoint; choose best or last.")
     run = RunDirectory(path)
     if run.checkpoints.is_dir():
+        run.check()
         return run.best() if which == "best" else run.latest()[0]
     return checkpoint.load((path / CARD if path.is_dir() else path).with_suffix(".safetensors"))
 

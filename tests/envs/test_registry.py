@@ -90,7 +90,7 @@ def test_mountain_car_pays_at_the_goal_only():
         ("lpo/SparseHoper-v0", "lpo/SparseHopper-v0"),
         ("CartPole-v9", "CartPole-v1"),
         ("zzzzzz", "lpo list"),
-        ("no_such_package:Thing-v0", "cannot be imported"),
+        ("no_such_package:Thing-v0", "`import no_such_package` first"),
         ("not an id", "package:Name-v0"),
     ],
 )

@@ -8,8 +8,12 @@ import pytest
 from lpo.errors import LPOError
 from lpo.math import distributions
 from lpo.math.distributions import ActionSpec
+from lpo.math.nets import init_actor_critic
+from lpo.math.normalize import init_moments
+from lpo.problem import Problem
 from lpo.runs.run import make_trainer
-from lpo.start.cover import Lengths, draw_plan, logdet_game
+from lpo.start.cover import Cover, Lengths, draw_plan, logdet_game
+from lpo.start.rollin import Known, Plans, logdet_weights, quantile
 from lpo.types import Step
 
 RNG = np.random.default_rng
@@ -56,6 +60,54 @@ def test_the_game_by_hand():
     np.testing.assert_allclose(three, [0.25, 0.25, 0.5], atol=1e-3)
     empty = logdet_game(np.stack([first, second, second]), np.array([0.5, 0.5, 0.0]))
     assert empty[2] == 0
+
+
+def test_the_device_has_the_same_laws():
+    """Shares of u at each length are those of the host's law; so are the weights of the game."""
+    u = jnp.linspace(0, 1, 7000, endpoint=False)
+    share = np.bincount(np.asarray(quantile(u, 0.5, 3)), minlength=3) / 7000
+    np.testing.assert_allclose(share, [4 / 7, 2 / 7, 1 / 7], atol=1e-3)
+    even = np.bincount(np.asarray(quantile(u, 1.0, 5)), minlength=5) / 7000
+    np.testing.assert_allclose(even, 0.2, atol=1e-3)
+    assert not np.asarray(quantile(u, 0.0, 5)).any()
+    game = np.stack([np.diag([1.0, 0.0]), np.diag([1.0, 0.0]), np.diag([0.0, 1.0])])
+    third = np.full(3, 1 / 3, np.float32)
+    found = logdet_weights(jnp.asarray(game, jnp.float32), jnp.asarray(third))
+    np.testing.assert_allclose(found, logdet_game(game, third), atol=1e-4)
+
+
+def test_a_roll_in_on_the_device_by_hand():
+    """Two worlds: one rolls in for two steps, one begins with a uniform action."""
+    dist = distributions.make(ActionSpec((-1.0,), (1.0,)))
+    problem = Problem(3, dist, 2, 10, 100, 8, 0.9, (4,), 10.0)
+    start = Cover(size=2, share=1.0, first_uniform=0.5).make(problem).on_device
+    assert start is not None
+    net = init_actor_critic(jax.random.key(0), 3, 1, jnp.full(1, -20.0), (4,), 1)
+    known, plans = start.init(jax.random.key(1), 2, net, init_moments(3))
+    bias = lambda value: net._replace(  # noqa: E731
+        policy=tuple(layer._replace(w=layer.w * 0, b=layer.b * 0 + value) for layer in net.policy)
+    )
+    known, _ = start.update(known, bias(0.0), init_moments(3), None, jax.random.key(2))
+    known, said = start.update(known, bias(0.3), init_moments(3), None, jax.random.key(2))
+    assert said["start/members"] == 2 and said["start/effective_members"] == pytest.approx(2)
+    plans = Plans(jnp.array([1, 0]), jnp.array([2, 0]), jnp.array([False, True]))
+    obs, own, key = jnp.zeros((2, 3)), jnp.full((2, 1), 7.0), jax.random.key(3)
+    seen = []
+    for _ in range(3):
+        action = np.asarray(start.act(known, plans, obs, own, key))[:, 0]
+        plans, learn = start.follow(known, plans, jnp.zeros(2, bool), key)
+        seen.append((round(float(action[0]), 3), bool(abs(action[1]) <= 1), learn.tolist()))
+    assert seen == [  # without weights the member's action is its last bias, 0.3
+        (0.3, True, [False, False]),
+        (0.3, False, [False, True]),
+        (7.0, False, [True, True]),
+    ]
+    plans, _ = start.follow(known, plans, jnp.array([True, False]), key)
+    assert 0 <= plans.remaining[0] < 10 and plans.remaining[1] == 0
+    full = known
+    for i in range(30):  # a full cover keeps some of the newcomers, and always has two members
+        full, said = start.update(full, bias(float(i)), init_moments(3), None, jax.random.key(i))
+    assert isinstance(full, Known) and said["start/members"] == 2 and full.seen == 32
 
 
 def cover_config(tiny, **overrides):

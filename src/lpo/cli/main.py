@@ -12,7 +12,7 @@ from typing import Literal
 from lpo.cli.parser import Positional, parse
 from lpo.errors import SPEAKS_FLAGS, LPOError, nearest
 from lpo.options import Count, PositiveInt, options
-from lpo.platform import prefer_host
+from lpo.platform import TRUSTED, prefer_host, trusted_packages
 
 
 def train(arguments: Sequence[str]) -> None:
@@ -133,6 +133,22 @@ class SweepOptions:
 
 
 @options
+class TuneOptions:
+    """Search for good options with Optuna; after an interruption it continues."""
+
+    grid: Positional[Path]
+    """TOML file of a grid, with the tables [search] and [tune]."""
+    out: Path | None = None
+    """Directory of the search (default: runs/NAME)."""
+    workers: PositiveInt | None = None
+    """Number of processes, each on its own core (default: one for each usable core)."""
+    ray: str | None = None
+    """Run on the Ray cluster at this address; --out must be on storage that all nodes share."""
+    device: Literal["host", "gpu", "cpu"] = "host"
+    """host: one process for each run; gpu or cpu: many runs in one compiled program."""
+
+
+@options
 class ReportOptions:
     """Make an HTML page of runs: curves with intervals, comparisons, clips, options, numbers."""
 
@@ -146,6 +162,14 @@ class ReportOptions:
     """Label that the others are compared with (default: lpo, or else the first label)."""
     clips: bool = True
     """Include clips of the best policies (needs EGL or OSMesa)."""
+
+
+@options
+class DoctorOptions:
+    """Say why runs failed, by their metrics, and what to try."""
+
+    runs: Positional[tuple[Path, ...]]
+    """Run directories, directories of sweeps, or packed files."""
 
 
 @options
@@ -272,6 +296,13 @@ def sweep(arguments: Sequence[str]) -> None:
     )
 
 
+def tune(arguments: Sequence[str]) -> None:
+    options = parse(TuneOptions, "tune", arguments)
+    from lpo.sweep.tune import tune as search
+
+    sys.exit(search(options.grid, options.out, options.workers, options.ray, options.device))
+
+
 def report(arguments: Sequence[str]) -> None:
     options = parse(ReportOptions, "report", arguments)
     from lpo.report.main import Clips, make_report
@@ -299,6 +330,13 @@ def pack(arguments: Sequence[str]) -> None:
     print(f"{options.out}: {number} runs" + (f"\n{note}" if note else ""))
 
 
+def doctor(arguments: Sequence[str]) -> None:
+    options = parse(DoctorOptions, "doctor", arguments)
+    from lpo.report.doctor import examine
+
+    print("\n".join(examine(options.runs)))
+
+
 def list_all(arguments: Sequence[str]) -> None:
     parse(ListOptions, "list", arguments)
     from lpo.cli.train import print_tables
@@ -323,7 +361,9 @@ COMMANDS = {
     "card": (card, CardOptions),
     "plot": (plot, PlotOptions),
     "sweep": (sweep, SweepOptions),
+    "tune": (tune, TuneOptions),
     "report": (report, ReportOptions),
+    "doctor": (doctor, DoctorOptions),
     "pack": (pack, PackOptions),
     "list": (list_all, ListOptions),
     "theory": (theory, TheoryOptions),
@@ -333,7 +373,36 @@ COMMANDS = {
 def usage() -> str:
     lines = ["usage: lpo COMMAND [OPTIONS]", ""]
     lines += [f"  lpo {name:8s} {kind.__doc__}" for name, (_, kind) in COMMANDS.items()]
-    return "\n".join([*lines, "", "`lpo COMMAND --help` lists the options of a command."])
+    more = (
+        "`lpo COMMAND --help` lists the options of a command. Every command takes\n"
+        "`--import PACKAGE`, for a run or a grid that names environments of that package."
+    )
+    return "\n".join([*lines, "", more])
+
+
+def import_trusted(arguments: list[str]) -> list[str]:
+    """Imports the packages of ``--import PACKAGE`` and returns the other arguments.
+
+    A file may name the environments of a package, but only the user can have it imported.
+    """
+    rest = iter(arguments)
+    left, named = [], []
+    for word in rest:
+        name, equals, value = word.partition("=")
+        if name != "--import":
+            left.append(word)
+            continue
+        package = value if equals else next(rest, "")
+        if not package:
+            raise LPOError("--import has no package after it; name one, or leave it out.")
+        named.append(package)
+    TRUSTED.set(tuple(named))
+    if packages := trusted_packages():
+        from lpo.envs.registry import import_package
+
+        for package in packages:
+            import_package(package)
+    return left
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -350,6 +419,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         return
     speaks = SPEAKS_FLAGS.set(True)
     try:
+        arguments = import_trusted(arguments)
         if arguments[0] not in COMMANDS:
             hint = nearest(arguments[0], COMMANDS)
             raise LPOError(f"There is no command {arguments[0]!r}; {hint}")

@@ -20,6 +20,8 @@ from lpo.config import Config, with_axes
 from lpo.engine.learner import (
     ACT,
     EVAL,
+    ROLL_IN,
+    START,
     SWITCH,
     WORLDS,
     Parts,
@@ -35,6 +37,7 @@ from lpo.envs.device.worlds import Stepped, World, advance, begin
 from lpo.errors import LPOError
 from lpo.math.nets import apply_net
 from lpo.math.normalize import normalize
+from lpo.start.base import OnDevice
 from lpo.switch import Look, Rows
 from lpo.types import Rollout
 
@@ -48,6 +51,7 @@ class Moving(NamedTuple):
     returns: Array  # [R, N] of the episodes under way
     lengths: Array  # [R, N]
     env_steps: Array  # [R]
+    plans: Any  # of the start
 
 
 class Group(NamedTuple):
@@ -55,6 +59,7 @@ class Group(NamedTuple):
 
     train: TrainState
     switch: Any
+    known: Any  # of the start
     moving: Moving
 
 
@@ -65,7 +70,7 @@ class Ended(NamedTuple):
     ret: Array
     length: Array
     success: Array
-    overflows: Array  # steps on which a buffer of the physics was too small
+    overflow: Array  # bits of the buffers of the physics that were too small
 
 
 class Walk(NamedTuple):
@@ -87,40 +92,47 @@ class Program:
     """The compiled functions of a group: shapes, parts and environment are fixed in it."""
 
     def __init__(self, c: Config, env: DeviceEnv):
-        if c.start.kind != "reset":
+        self.config, self.env = c, env
+        self.space = Space(env.obs_size, env.action, env.description.get("horizon", env.horizon))
+        self.parts = assemble(c, problem_of(c, self.space))
+        if self.parts.start.on_device is None:
             raise LPOError(
                 f"The start {c.start.kind!r} runs on the host only; leave --device out, or choose "
                 "--start reset."
             )
-        self.config, self.env = c, env
-        self.space = Space(env.obs_size, env.action, env.horizon)
-        self.parts = assemble(c, problem_of(c, self.space))
+        # Where all runs collect the same number of rows, and learn from all of them, no run waits
+        # and the loops of the program have one length: less for the GPU to ask and to copy.
+        self.in_step = self.parts.switch.in_step and self.parts.start.on_device.all_rows
         self.num_envs = c.task.num_envs
         self.rows = -(-self.parts.switch.capacity // self.num_envs)
         self.low = jnp.array(env.action.low or [-jnp.inf] * len(env.action.nvec), jnp.float32)
         self.high = jnp.array(env.action.high or [jnp.inf] * len(env.action.nvec), jnp.float32)
-        self.advance = jax.jit(self._advance, static_argnames="iterations", donate_argnums=0)
+        self.advance = jax.jit(self._advance, static_argnames="iterations")
         self.evaluate = jax.jit(self._evaluate)
         self._begin = jax.jit(self._worlds)
-        self._first = jax.jit(jax.vmap(partial(init_state, self.parts)))
+        self._first = jax.jit(jax.vmap(lambda seed, axes: init_state(self.parts_of(axes), seed)))
 
     # -- the group
 
     def init(self, seeds: Sequence[int], axes: Axes) -> Group:
         """Returns the first states of the runs, each as it would be alone."""
-        train = self._first(jnp.array(seeds, jnp.uint32))
-        if "log_std_init" in axes and train.params.log_std.shape[1]:
-            log_std = jnp.broadcast_to(axes["log_std_init"][:, None], train.params.log_std.shape)
-            train = train._replace(params=train.params._replace(log_std=log_std))
+        train = self._first(jnp.array(seeds, jnp.uint32), dict(axes))
         switch = jax.vmap(lambda seed: self.parts.switch.init(stream(seed, SWITCH)))(train.seed)
         count, zero = len(seeds), jnp.zeros((len(seeds), self.num_envs))
+
+        def start_of(train: TrainState, axes: Axes) -> Any:
+            key = stream(train.seed, START)
+            return self.start(axes).init(key, self.num_envs, train.params, train.moments)
+
+        known, plans = jax.vmap(start_of)(train, dict(axes))
         moving = Moving(
             worlds=self._begin(train.seed, axes),
             returns=zero,
             lengths=zero.astype(jnp.int32),
             env_steps=jnp.zeros(count, jnp.int32),
+            plans=plans,
         )
-        return Group(train, switch, moving)
+        return Group(train, switch, known, moving)
 
     def _worlds(self, seeds: Array, axes: Axes) -> World:
         def of_run(seed: Array) -> Array:
@@ -142,11 +154,16 @@ class Program:
     def parts_of(self, axes: Axes) -> Parts:
         """Returns the parts of one run, with its values of the axes."""
         learned = {name: value for name, value in axes.items() if name not in self.env.params}
-        learned.pop("log_std_init", None)
         if not learned:
             return self.parts
         c = with_axes(self.config, learned)
         return assemble(c, problem_of(c, self.space))
+
+    def start(self, axes: Axes) -> OnDevice:
+        """Returns the start of one run."""
+        start = self.parts_of(axes).start.on_device
+        assert start is not None  # asked for in __init__
+        return start
 
     # -- Algorithm 7
 
@@ -164,16 +181,26 @@ class Program:
         rollout = jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), walk.buffer)
         rollout = rollout._replace(last_obs=walk.moving.worlds.obs)
 
-        def learn_one(state: TrainState, rollout: Rollout, axes: Axes):
-            return learn(self.parts_of(axes), state, rollout)
+        def learn_one(state: TrainState, known: Any, rollout: Rollout, axes: Axes, steps: Array):
+            train, metrics = learn(self.parts_of(axes), state, rollout)
+            key = jax.random.fold_in(stream(state.seed, START), steps)
+            known, covered = self.start(axes).update(
+                known, state.params, state.moments, rollout, key
+            )
+            return train, known, metrics | covered
 
-        train, metrics = jax.vmap(learn_one)(group.train, rollout, dict(axes))
-        train = choose(worked, train, group.train)
+        rows: Any = Rollout(*(0 for _ in Rollout._fields))
+        if self.in_step:
+            rollout, rows = rollout._replace(valid=rollout.valid[0]), rows._replace(valid=None)
+        train, known, metrics = jax.vmap(learn_one, in_axes=(0, 0, rows, 0, 0))(
+            group.train, group.known, rollout, dict(axes), walk.moving.env_steps
+        )
+        train, known = choose(worked, (train, known), (group.train, group.known))
         metrics |= walk.looked | self.episode_metrics(walk.ended)
         metrics["switch/count"] = train.iteration
         metrics["switch/rollout_steps"] = walk.rows * self.num_envs
         metrics["env_steps"] = walk.moving.env_steps
-        return Group(train, walk.switch, walk.moving), metrics
+        return Group(train, walk.switch, known, walk.moving), metrics
 
     def episode_metrics(self, ended: Ended) -> dict[str, Array]:
         """Means over the episodes that ended; not a number where none did."""
@@ -183,7 +210,7 @@ class Program:
             "rollout/length": ended.length / count,
             "rollout/success": ended.success / count,
             "rollout/episodes": ended.episodes,
-            "rollout/overflows": ended.overflows,
+            "rollout/overflow": ended.overflow,
         }
 
     def collect(self, group: Group, axes: Axes, until: Array) -> Walk:
@@ -204,9 +231,16 @@ class Program:
             fired=group.moving.env_steps >= until,
             looked=self.first_look(group, axes),
         )
+        if self.in_step:
+            left = -(-(until - group.moving.env_steps[0]) // n)
+            ahead = jnp.clip(jnp.minimum(walk.due[0], left), 0, self.rows)
+            go = lambda i, w: self.step(w, group, axes, params)  # noqa: E731
+            walk = jax.lax.fori_loop(0, ahead, go, walk)
+            asked = (ahead > 0) & ((ahead >= walk.due) | (ahead >= self.rows))
+            return self.ask(walk, asked, group.train, axes, until)
         return jax.lax.while_loop(
             lambda w: (w.row < self.rows) & ~w.fired.all(),
-            lambda w: self.look(self.step(w, group.train, params), group.train, axes, until),
+            lambda w: self.look(self.step(w, group, axes, params), group.train, axes, until),
             walk,
         )
 
@@ -224,25 +258,28 @@ class Program:
             last_obs=jnp.zeros((runs, self.num_envs, size)),
         )
 
-    def step(self, walk: Walk, train: TrainState, params: dict[str, Array]) -> Walk:
+    def step(self, walk: Walk, group: Group, axes: Axes, params: dict[str, Array]) -> Walk:
         """One step of every world; those of a run that waits stand still."""
-        now, active = walk.moving, ~walk.fired
+        now = walk.moving
+        active = jnp.ones_like(walk.fired) if self.in_step else ~walk.fired
         obs = now.worlds.obs
-        keys = jax.vmap(lambda seed, n: jax.random.fold_in(stream(seed, ACT), n))(
-            train.seed, now.env_steps
+        action = jax.vmap(self.act)(
+            group.train, group.known, now.plans, obs, now.env_steps, dict(axes)
         )
-        action = jax.vmap(self.act)(train, obs, keys)
         worlds, out = self.simulate(now.worlds, action, params)
         ret, length = now.returns + out.reward, now.lengths + 1
         done = (out.terminated | out.truncated) & active[:, None]
+        plans, own = jax.vmap(self.follow)(
+            group.train.seed, group.known, now.plans, done, now.env_steps, dict(axes)
+        )
         ended = Ended(
             walk.ended.episodes + done.sum(1),
             walk.ended.ret + (ret * done).sum(1),
             walk.ended.length + (length * done).sum(1),
             walk.ended.success + (self.succeeded(out, ret) & done).sum(1),
-            walk.ended.overflows + self.overflowed(out, done.shape).sum(1),
+            jnp.maximum(walk.ended.overflow, self.overflowed(out, done.shape).max(1)),
         )
-        valid = jnp.broadcast_to(active[:, None], done.shape)
+        valid = own & active[:, None]
         row = (obs, action, out.reward, out.terminated, out.truncated, out.next_obs, valid)
         write = partial(jax.lax.dynamic_update_index_in_dim, index=walk.row, axis=0)
         names = Rollout._fields[:-1]
@@ -252,6 +289,7 @@ class Program:
             returns=jnp.where(done, 0.0, ret),
             lengths=jnp.where(done, 0, length),
             env_steps=now.env_steps + self.num_envs,
+            plans=plans,
         )
         return walk._replace(
             row=walk.row + 1,
@@ -261,9 +299,24 @@ class Program:
             rows=walk.rows + active,
         )
 
-    def act(self, state: TrainState, obs: Array, key: Array) -> Array:
-        seen = normalize(state.moments, obs, self.config.network.obs_clip)
-        return self.parts.dist.act(apply_net(state.params.policy, seen), state.params.log_std, key)
+    def act(
+        self, state: TrainState, known: Any, plans: Any, obs: Array, steps: Array, axes: Axes
+    ) -> Array:
+        """Actions [N] of one run: the policy's, or those of a roll-in."""
+        key = jax.random.fold_in(stream(state.seed, ACT), steps)
+        action = self.parts.dist.act(self.outputs(state, obs), state.params.log_std, key)
+        return self.start(axes).act(known, plans, obs, action, self.roll_key(state.seed, steps, 0))
+
+    def follow(
+        self, seed: Array, known: Any, plans: Any, done: Array, steps: Array, axes: Axes
+    ) -> tuple[Any, Array]:
+        """The plans [N] of one run after a step, and which rows may be learned from."""
+        return self.start(axes).follow(known, plans, done, self.roll_key(seed, steps, 1))
+
+    @staticmethod
+    def roll_key(seed: Array, steps: Array, which: int) -> Array:
+        key = jax.random.fold_in(stream(seed, ROLL_IN), steps)
+        return jax.random.fold_in(key, which)
 
     def simulate(
         self, worlds: World, action: Array, params: dict[str, Array]
@@ -283,8 +336,8 @@ class Program:
 
     @staticmethod
     def overflowed(out: Stepped, shape: tuple[int, ...]) -> Array:
-        """Which worlds needed more contacts or constraints than their buffers hold."""
-        return jnp.zeros(shape, bool) if out.overflow is None else out.overflow != 0
+        """The buffers that were too small for a world, as bits; those of the largest value stay."""
+        return jnp.zeros(shape) if out.overflow is None else out.overflow.astype(jnp.float32)
 
     def look(self, walk: Walk, train: TrainState, axes: Axes, until: Array) -> Walk:
         """Asks the switches whose turn it is."""
@@ -349,18 +402,19 @@ class Program:
         blank = jnp.zeros((runs, c.episodes))
 
         def step(carry):
-            t, worlds, ret, length, success, running = carry
+            t, worlds, ret, length, success, overflow, running = carry
             outputs = jax.vmap(self.outputs)(group.train, worlds.obs)
             action = self.parts.dist.act_mode(outputs)
             worlds, out = self.simulate(worlds, action, params)
             ret, length = ret + out.reward * running, length + running
             ends = running & (out.terminated | out.truncated)
             success = success | (ends & self.succeeded(out, ret))
-            return t + 1, worlds, ret, length, success, running & ~ends
+            overflow = jnp.maximum(overflow, self.overflowed(out, ret.shape))
+            return t + 1, worlds, ret, length, success, overflow, running & ~ends
 
         limit = min(c.max_steps, self.space.horizon or c.max_steps)
-        start = (jnp.int32(0), worlds, blank, blank, blank > 0, blank == 0)
-        _, _, ret, length, success, _ = jax.lax.while_loop(
+        start = (jnp.int32(0), worlds, blank, blank, blank > 0, blank, blank == 0)
+        _, _, ret, length, success, overflow, _ = jax.lax.while_loop(
             lambda carry: (carry[0] < limit) & carry[-1].any(), step, start
         )
         scores = {
@@ -368,6 +422,7 @@ class Program:
             "eval/length": length.mean(1),
             "eval/success": success.mean(1),
             "eval/episodes": jnp.full(runs, c.episodes),
+            "eval/overflow": overflow.max(1),
         }
         return scores | self.normalized(ret)
 

@@ -18,6 +18,7 @@ from lpo.engine.learner import (
     START,
     SWITCH,
     Space,
+    TrainState,
     compiled,
     host_rng,
     init_state,
@@ -65,7 +66,7 @@ class Trainer:
         rollout, rows, looked = self.collect(until)
         middle = time.perf_counter()
         acted, rng = self.state, host_rng(self.config.seed, START, self.env_steps)
-        self.state, metrics = self.learn(acted, rollout)
+        learned, metrics = self.learn(acted, rollout)
         self.start_state, covered = self.parts.start.update(
             self.start_state, acted.params, acted.moments, rollout, rng
         )
@@ -73,7 +74,8 @@ class Trainer:
         metrics = {k: float(v) for k, v in jax.device_get(metrics).items()}
         self.seconds["rollout"] += middle - start - (self.seconds["switch"] - looking)
         self.seconds["learn"] += time.perf_counter() - middle
-        self.check_finite(metrics)
+        self.check_finite(metrics, learned)
+        self.state = learned
         metrics["switch/count"] = int(self.state.iteration)
         metrics["switch/rollout_steps"] = rows * self.env.num_envs
         metrics |= score("rollout", self.episodes.take(), self.env.description)
@@ -118,12 +120,15 @@ class Trainer:
         self.seconds["eval"] += time.perf_counter() - start
         return score("eval", episodes, self.env.description)
 
-    def check_finite(self, metrics: dict[str, float]) -> None:
+    def check_finite(self, metrics: dict[str, float], learned: TrainState) -> None:
+        """Raises LPOError where a number is not finite; then nothing that was learned is kept."""
         bad = [name for name, value in metrics.items() if not np.isfinite(value)]
-        if bad:
+        wrong = bad[0] if bad else trees.not_finite(learned)
+        if wrong is not None:
             raise LPOError(
-                f"Learning diverged at step {self.env_steps}: {bad[0]} is not a finite number; "
-                f"lower {named('learning_rate')}, or check the scale of the environment's rewards."
+                f"Learning diverged at step {self.env_steps}: {wrong} is not a finite number, and "
+                f"what was learned before it is kept; lower {named('learning_rate')}, or check the "
+                "scale of the environment's rewards."
             )
 
     def tree(self) -> dict[str, Any]:

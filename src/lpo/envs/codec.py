@@ -13,6 +13,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector.utils import iterate
 
+from lpo.envs.angles import Angles, turned, turned_space
 from lpo.envs.faults import Misfit
 from lpo.errors import LPOError
 from lpo.types import FlatActions
@@ -21,11 +22,20 @@ from lpo.types import FlatActions
 class Codec:
     """Translates one environment's observations and actions to flat arrays and back.
 
-    ``observation_space`` and ``action_space`` are the flat spaces.
+    ``observation_space`` and ``action_space`` are the flat spaces. ``angles`` are places of a flat
+    observation that become (cos, sin).
     """
 
-    def __init__(self, name: str, observation_space: spaces.Space, action_space: spaces.Space):
-        self.observation_space: spaces.Box = flat_observation_space(name, observation_space)
+    def __init__(
+        self,
+        name: str,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        angles: Angles = (),
+    ):
+        flat = flat_observation_space(name, observation_space)
+        self.angles = angles
+        self.observation_space: spaces.Box = turned_space(name, flat, angles)
         self.action_space: FlatActions = flat_action_space(name, action_space)
         self.action_shape = self.action_space.shape or ()
         self._name = name
@@ -33,7 +43,7 @@ class Codec:
         self.raw_action_space = action_space
         self._is_box = isinstance(observation_space, spaces.Box)
         self._obs_shape = observation_space.shape if self._is_box else None
-        self._size = self.observation_space.shape[0]
+        self._size = flat.shape[0]
         self._action_shape = action_space.shape or ()
         self._action_dtype = action_space.dtype
         self._start = _start_of(action_space)
@@ -47,17 +57,17 @@ class Codec:
                 raise Misfit(
                     f"its observation has shape {array.shape} and its space {self._obs_shape}"
                 )
-            return array if array.ndim == 1 else array.reshape(-1)
+            return turned(array if array.ndim == 1 else array.reshape(-1), self.angles)
         flat = np.asarray(spaces.flatten(self.raw_observation_space, obs))
         if flat.shape != (self._size,):
             raise Misfit(
                 f"its observation flattens to {flat.size} numbers and its space to {self._size}"
             )
-        return flat
+        return turned(flat, self.angles)
 
     def observations(self, space: spaces.Space, obs: Any, num_envs: int) -> np.ndarray:
         """Returns a vector environment's batched observation as a new array [N, O]."""
-        flat = np.empty((num_envs, self._size), self.observation_space.dtype)
+        flat = np.empty((num_envs, *self.observation_space.shape), self.observation_space.dtype)
         if self._is_box:
             array = np.asarray(obs)
             if array.shape != (num_envs, *(self._obs_shape or ())):
@@ -65,7 +75,7 @@ class Codec:
                     f"its observation has shape {array.shape} and its space "
                     f"{(num_envs, *(self._obs_shape or ()))}"
                 )
-            flat[:] = array.reshape(num_envs, -1)
+            flat[:] = turned(array.reshape(num_envs, -1), self.angles)
             return flat
         for i, row in enumerate(iterate(space, obs)):
             flat[i] = self.observation(row)

@@ -111,11 +111,17 @@ class Uniform(Protocol):
         ...
 
 
+class ActUniform(Protocol):
+    def __call__(self, key: Key[Array, ""], rows: int, /) -> Float[Array, "N A"]:
+        """Returns ``rows`` actions drawn evenly from the space, in JAX."""
+        ...
+
+
 class Distribution(NamedTuple):
-    """A policy's distribution over actions: four sizes and ten functions.
+    """A policy's distribution over actions: four sizes and eleven functions.
 
     ``draw``, ``sample``, ``mode``, ``to_env`` and ``uniform`` act in NumPy on the host;
-    ``act`` and ``act_mode`` are the same in JAX, for environments on a device.
+    ``act``, ``act_mode`` and ``act_uniform`` are the same in JAX, for environments on a device.
     """
 
     num_outputs: int  # P, the width of the policy's last layer, and F
@@ -132,6 +138,7 @@ class Distribution(NamedTuple):
     uniform: Uniform
     act: Act
     act_mode: ActMode
+    act_uniform: ActUniform
 
 
 class ActionSpec(NamedTuple):
@@ -195,6 +202,10 @@ def gaussian(spec: ActionSpec) -> Distribution:
             )
         return rng.uniform(low, high, (rows, size)).astype(np.float32)
 
+    def act_uniform(key: Key[Array, ""], rows: int) -> Float[Array, "{rows} A"]:
+        share = jax.random.uniform(key, (rows, size))
+        return lift(jnp.asarray(low), share) + share * lift(jnp.asarray(high - low), share)
+
     return Distribution(
         num_outputs=size,
         num_log_std=size,
@@ -210,6 +221,7 @@ def gaussian(spec: ActionSpec) -> Distribution:
         uniform=uniform,
         act=act,
         act_mode=act_mode,
+        act_uniform=act_uniform,
     )
 
 
@@ -269,6 +281,10 @@ def categorical(spec: ActionSpec) -> Distribution:
     def uniform(rng: np.random.Generator, rows: int) -> Float[np.ndarray, "{rows} A"]:
         return rng.integers(nvec, size=(rows, len(nvec))).astype(np.float32)
 
+    def act_uniform(key: Key[Array, ""], rows: int) -> Float[Array, "{rows} A"]:
+        choices = jnp.asarray(nvec)[None]
+        return jax.random.randint(key, (rows, len(nvec)), 0, choices).astype(jnp.float32)
+
     return Distribution(
         num_outputs=total,
         num_log_std=0,
@@ -284,6 +300,7 @@ def categorical(spec: ActionSpec) -> Distribution:
         uniform=uniform,
         act=act,
         act_mode=act_mode,
+        act_uniform=act_uniform,
     )
 
 

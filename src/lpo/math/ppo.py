@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple, TypeAlias, cast
+from typing import NamedTuple, TypeAlias, cast
 
-import annotated_types as at
 import jax
 import jax.numpy as jnp
 import optax
@@ -28,7 +27,7 @@ class PPOOptions:
     """λ of the advantage estimates."""
     learning_rate: Axis[Positive] = 1e-4
     """Adam's step size for policy and critics."""
-    batch_size: Annotated[int, at.Ge(2)] = 32
+    batch_size: PositiveInt = 32
     """Minibatch (paper: 32 on Hopper, 16 on Walker2d and HalfCheetah); advantages are normalised
     within it."""
     epochs: PositiveInt = 10

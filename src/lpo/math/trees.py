@@ -30,5 +30,13 @@ def unflatten(prefix: str, like: T, arrays: dict[str, np.ndarray]) -> T:
                 f"The checkpoint does not fit its configuration at {name}; "
                 "resume with the config.json that the run was started with."
             )
-        leaves.append(jax.numpy.asarray(found))
-    return treedef.unflatten(leaves)
+        leaves.append(found)
+    return treedef.unflatten(jax.device_put(leaves))  # nothing to compile, unlike jnp.asarray
+
+
+def not_finite(tree: object) -> str | None:
+    """Returns the name of the first array of a pytree that holds NaN or an infinity, or None."""
+    for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
+        if not np.isfinite(np.asarray(leaf)).all():
+            return jax.tree_util.keystr(path).strip(".")
+    return None

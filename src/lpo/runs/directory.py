@@ -14,6 +14,7 @@ Opening a stranger's directory reads JSON and arrays and executes nothing.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -26,6 +27,7 @@ except ImportError:  # no such locks on this system
     fcntl = None
 
 from lpo import config as configs
+from lpo import files
 from lpo.config import Config
 from lpo.errors import LPOError
 from lpo.runs import checkpoint
@@ -63,13 +65,17 @@ class RunDirectory:
             f"{out} exists and is not empty; pass another --out, "
             f"or continue the run with `lpo resume {out}`."
         )
-        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        again = run.begun
+        if out.exists() and (not out.is_dir() or any(out.iterdir())) and not again:
             raise taken
         try:
             out.mkdir(parents=True, exist_ok=True)
-            run.checkpoints.mkdir()  # of two processes that start at once, only one can do this
-            write_atomically(run.task_file, (json.dumps(task, indent=2) + "\n").encode())
-            write_atomically(run.config_file, configs.to_json(config).encode())
+            with open(run.metrics_file, "ab") as file:
+                # of two processes that start at once, only one comes through here
+                if not lock(file) or run.exists:
+                    raise taken
+                run.checkpoints.mkdir(exist_ok=again)
+                run.describe(config, task)
         except FileExistsError:
             raise taken from None
         except OSError as error:
@@ -77,6 +83,19 @@ class RunDirectory:
                 f"Cannot write the run directory {out} ({error}); pass another --out."
             ) from error
         return run
+
+    @property
+    def begun(self) -> bool:
+        """Whether a process was killed while it made this directory; then it may be made again."""
+        if self.exists or not self.path.is_dir() or self.foreign():
+            return False
+        size = self.metrics_file.stat().st_size if self.metrics_file.exists() else 0
+        return size == 0 and not any(self.checkpoints.glob("*"))
+
+    def describe(self, config: Config, task: dict[str, Any]) -> None:
+        """Writes what the run is; ``config.json`` comes last."""
+        write_atomically(self.task_file, (json.dumps(task, indent=2) + "\n").encode())
+        write_atomically(self.config_file, configs.to_json(config).encode())
 
     @classmethod
     def open(cls, path: str | Path) -> RunDirectory:
@@ -87,7 +106,21 @@ class RunDirectory:
                 f"{path} is not a run directory (it has no config.json); "
                 "pass a directory that `lpo train` made."
             )
+        run.check()
         return run
+
+    def check(self) -> None:
+        """Raises LPOError where a file of the run is a link that leads out of it."""
+        files.check_folder(self.path, self.files)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """What belongs to a run."""
+        return (
+            self.config_file, self.task_file, self.metrics_file, self.timing_file,
+            self.visits_file, self.curve_file, self.tensorboard, self.wandb, self.ids_file,
+            self.checkpoints,
+        )  # fmt: skip
 
     def claim(self) -> IO[bytes]:
         """Returns the metrics file, open and locked: only one process may write to a run."""
@@ -104,13 +137,29 @@ class RunDirectory:
             )
         return file
 
+    @contextlib.contextmanager
+    def disk_errors(self, when: str = "") -> Iterator[None]:
+        """Turns an error of the disk into an LPOError that says how to continue the run."""
+        try:
+            yield
+        except OSError as error:
+            why, again = error.strerror or error, f"continue with `lpo resume {self}`"
+            if not self.exists:
+                raise LPOError(
+                    f"{self} has vanished{when} ({why}); bring it back and {again}."
+                ) from error
+            raise LPOError(
+                f"Could not write to {self}{when} ({why}); free some space or allow writing, and "
+                f"{again}: the last checkpoint is intact."
+            ) from error
+
     def config(self) -> Config:
         return configs.read(self.config_file)
 
     def task(self) -> dict[str, Any]:
         """Returns the description that the environment gave when the run began."""
         try:
-            found = json.loads(self.task_file.read_text())
+            found = files.parse_json(files.read_bytes(self.task_file))
         except (OSError, ValueError) as error:
             raise LPOError(
                 f"{self} has no readable task.json ({error}); pass a complete run."
@@ -118,6 +167,12 @@ class RunDirectory:
         if not isinstance(found, dict):
             raise LPOError(f"{self.task_file} does not describe a task; pass a complete run.")
         return found
+
+    def on_device(self) -> bool:
+        """Whether the run belongs to a group on a device, which alone can go on with it."""
+        with contextlib.suppress(LPOError):
+            return self.task().get("backend") == "device"
+        return False
 
     def metrics(self) -> list[dict[str, Any]]:
         return read_rows(self.metrics_file)
@@ -144,17 +199,60 @@ class RunDirectory:
         """Returns the newest sound checkpoint, and what was wrong with newer ones."""
         return checkpoint.load_latest(self.checkpoints)
 
+    def restored(self) -> tuple[Checkpoint, list[str]]:
+        """Returns the newest checkpoint whose logs are sound too, and what was wrong with others.
+
+        Every file that a sound checkpoint decides is repaired: ``config.json``, ``task.json``, and
+        newer checkpoints, which are damaged, are deleted.
+        """
+        saved, problems = checkpoint.load_latest(self.checkpoints, self.misfit)
+        for path in checkpoint.candidates(self.checkpoints):
+            if int(path.stem) > saved.record["env_steps"]:
+                path.with_suffix(".json").unlink()
+        config = configs.from_dict(saved.record["config"], f"the newest checkpoint of {self}")
+        if (wrong := self.misdescribed(config, saved.record["env"])) is not None:
+            self.describe(config, saved.record["env"])
+            problems.append(f"{wrong} was not as the checkpoint says, so it is written anew.")
+        return saved, problems
+
+    def misfit(self, saved: Checkpoint) -> str | None:
+        """Returns what is wrong with the logs up to a checkpoint, or None."""
+        for name, sha256 in saved.record.get("log_sha256", {}).items():
+            path = self.path / name
+            if log_digest(path, saved.record["logs"][name]) != sha256:
+                return f"{path} is damaged before step {saved.record['env_steps']}."
+        return None
+
+    def misdescribed(self, config: Config, task: dict[str, Any]) -> str | None:
+        """Returns the file that does not say what a sound checkpoint says, or None."""
+        with contextlib.suppress(LPOError):
+            if self.config() != config:
+                return str(self.config_file)
+            if self.task() != task:
+                return str(self.task_file)
+            return None
+        return f"{self.config_file} or {self.task_file.name}"
+
     def best(self) -> Checkpoint:
         """Returns the best checkpoint by evaluation; the latest where there was no evaluation."""
         path = self.checkpoints / "best.safetensors"
         return checkpoint.load(path) if path.exists() else self.latest()[0]
 
+    def unsound_best(self) -> str | None:
+        """Returns what is wrong with the best checkpoint, or None."""
+        try:
+            checkpoint.load(self.checkpoints / "best.safetensors")
+        except LPOError as error:
+            return str(error)
+        return None
+
     def id_for(self, logger: str, new: Callable[[], str]) -> str:
         """Returns the id under which a logger knows the run; ``new`` makes it at the first time."""
         try:
-            ids = json.loads(self.ids_file.read_text()) if self.ids_file.exists() else {}
+            known = self.ids_file.exists()
+            ids = files.parse_json(files.read_bytes(self.ids_file)) if known else {}
             found = ids.get(logger)
-        except (OSError, ValueError, AttributeError, RecursionError) as error:
+        except (OSError, ValueError, AttributeError) as error:
             raise wrong_ids(self.ids_file) from error
         if found is None:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -166,12 +264,7 @@ class RunDirectory:
 
     def foreign(self) -> list[str]:
         """Returns the names in the directory that do not belong to a run."""
-        files = (
-            self.config_file, self.task_file, self.metrics_file, self.timing_file,
-            self.visits_file, self.curve_file, self.tensorboard, self.wandb, self.ids_file,
-            self.checkpoints,
-        )  # fmt: skip
-        ours = {file.name for file in files}
+        ours = {file.name for file in self.files}
         return [
             p.name
             for p in self.path.iterdir()
@@ -200,11 +293,17 @@ def lock(file: IO[bytes]) -> bool:
     return True
 
 
+def log_digest(path: Path, length: int) -> str:
+    """Returns the SHA-256 of the first ``length`` bytes of a log, or of all that is there."""
+    data = path.read_bytes() if path.exists() else b""
+    return hashlib.sha256(data[:length]).hexdigest()
+
+
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """Returns the rows of a log. Leaves out a last line that is incomplete after a kill."""
     try:
-        return list(parse_rows(path.read_text()))
-    except (OSError, UnicodeDecodeError) as error:
+        return list(parse_rows(files.read_text(path, files.LARGE)))
+    except (OSError, ValueError) as error:
         raise LPOError(
             f"{path.parent} has no readable {path.name} ({error}); pass a run directory."
         ) from error
@@ -233,6 +332,8 @@ def task_line(task: dict[str, Any]) -> str:
     """Returns a task in one line: its id, with its threshold or its arguments."""
     line = str(task.get("id"))
     if task.get("threshold") is not None:
-        return line + f" ({task['preset']}: {task['quantity']} > {task['threshold']:g})"
-    arguments = ", ".join(f"{name}={value}" for name, value in task.get("env_kwargs", {}).items())
+        limit = f"{task.get('quantity')} > {task['threshold']:g}"
+        return line + f" ({task.get('preset')}: {limit})"
+    given = task.get("env_kwargs") or {}
+    arguments = ", ".join(f"{name}={value}" for name, value in given.items())
     return line + (f" ({arguments})" if arguments else "")

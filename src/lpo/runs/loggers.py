@@ -12,6 +12,7 @@ stranger's run cannot choose a server.
 from __future__ import annotations
 
 import atexit
+import hashlib
 import importlib
 import importlib.util
 import json
@@ -26,6 +27,8 @@ from typing import IO, Any, NamedTuple, Protocol
 
 from lpo.errors import LPOError, nearest
 from lpo.runs.directory import RunDirectory, read_rows
+
+SHOW_EVERY = 30.0  # seconds until TensorBoard sees new rows
 
 
 class Logger(Protocol):
@@ -53,9 +56,12 @@ class JSONLines:
         """``offsets`` of a checkpoint cut the logs off where they ended when it was written."""
         timing = open(run.timing_file, "ab")  # noqa: SIM115 - closed by ``close``
         self.files = {run.metrics_file.name: claimed, run.timing_file.name: timing}
+        self.digests = {}
         for name, file in self.files.items():
-            file.truncate(offsets[name] if offsets else 0)
+            size = file.seek(0, 2)  # a damaged log may be too short
+            file.truncate(min(offsets[name], size) if offsets else 0)
             file.seek(0, 2)
+            self.digests[name] = hashlib.sha256((run.path / name).read_bytes())
 
     def offsets(self) -> dict[str, int]:
         """Returns the lengths of the logs in bytes, after they are safely on disk."""
@@ -63,11 +69,17 @@ class JSONLines:
             os.fsync(file.fileno())
         return {name: file.tell() for name, file in self.files.items()}
 
+    def sums(self) -> dict[str, str]:
+        """Returns the SHA-256 of each log."""
+        return {name: digest.hexdigest() for name, digest in self.digests.items()}
+
     def write(self, step: int, metrics: dict[str, float], timing: dict[str, float]) -> None:
-        for file, row in zip(self.files.values(), (metrics, timing), strict=True):
+        for (name, file), row in zip(self.files.items(), (metrics, timing), strict=True):
             row = {k: v for k, v in row.items() if math.isfinite(v)}
-            file.write((json.dumps({"env_steps": step, **row}) + "\n").encode())
+            line = (json.dumps({"env_steps": step, **row}) + "\n").encode()
+            file.write(line)
             file.flush()
+            self.digests[name].update(line)
 
     def close(self) -> None:
         for file in self.files.values():
@@ -75,17 +87,34 @@ class JSONLines:
 
 
 class TensorBoard:
-    """Writes every number as a scalar of TensorBoard."""
+    """Writes every number as a scalar of TensorBoard.
+
+    It writes in the thread that trains. With a thread of its own, as ``SummaryWriter`` has one, a
+    full disk would end that thread, and training would wait for it for ever.
+    """
 
     def __init__(self, run: RunDirectory, step: int = 0):
         """Rows after ``step`` that an interrupted run has written are replaced."""
-        from tensorboardX import SummaryWriter
+        from tensorboardX import summary
+        from tensorboardX.event_file_writer import EventsWriter
+        from tensorboardX.proto.event_pb2 import Event, SessionLog
 
-        self.writer = SummaryWriter(str(run.tensorboard), purge_step=step if step else None)
+        run.tensorboard.mkdir(exist_ok=True)
+        self.event, self.scalar = Event, summary.scalar
+        self.writer = EventsWriter(str(run.tensorboard / "events"))
+        self.shown = time.monotonic()  # when rows were last written out
+        if step:  # what an earlier process wrote from this step on is void
+            start = SessionLog(status=SessionLog.START)
+            self.writer.write_event(Event(wall_time=time.time(), step=step, session_log=start))
 
     def write(self, step: int, metrics: dict[str, float], timing: dict[str, float]) -> None:
+        event = self.event(wall_time=time.time(), step=step)
         for key, value in {**metrics, **timing}.items():
-            self.writer.add_scalar(key, value, step)
+            event.summary.MergeFrom(self.scalar(key, value))
+        self.writer.write_event(event)
+        if time.monotonic() - self.shown > SHOW_EVERY:
+            self.writer.flush()
+            self.shown = time.monotonic()
 
     def close(self) -> None:
         self.writer.close()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import signal
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import gymnasium
 from gymnasium.vector import VectorEnv
@@ -16,8 +17,10 @@ from lpo import config
 from lpo.config import Config
 from lpo.engine.host import Trainer
 from lpo.envs import spaces
-from lpo.errors import LPOError
+from lpo.envs.angles import Drift
+from lpo.errors import LPOError, named
 from lpo.runs import checkpoint
+from lpo.runs.checkpoint import Checkpoint
 from lpo.runs.directory import RunDirectory
 from lpo.runs.loggers import About, JSONLines, Logger, Memory, check_installed, open_loggers
 from lpo.runs.visits import Visits
@@ -51,6 +54,7 @@ class Run:
         self.stop_requested = False
         self.until = trainer.env_steps
         self.visits = visits or Visits(trainer.env.description, trainer.config.steps)
+        self.drift = Drift(trainer.env.observation_space)
 
     @property
     def env_steps(self) -> int:
@@ -65,6 +69,7 @@ class Run:
             before, seconds = trainer.env_steps, dict(trainer.seconds)
             metrics = trainer.iterate(until)
             self.visits.add(trainer.buffer.obs, trainer.buffer.valid, before)
+            self.warn_of_drift()
             after, last = trainer.env_steps, trainer.env_steps >= until
             every = c.evaluation.every
             if trainer.eval_env and (crossed(before, after, every) or (last and every)):
@@ -78,6 +83,17 @@ class Run:
                 due = crossed(before, after, c.checkpoints.every)
                 if due or last or not go_on or self.stop_requested:
                     self.save_checkpoint()
+
+    def warn_of_drift(self) -> None:
+        buffer, env = self.trainer.buffer, self.trainer.env
+        for place, (first, last) in self.drift.look(buffer.obs, buffer.valid).items():
+            message = (
+                f"Number {place} of the observation of {env.description['id']} drifts without "
+                f"bound: its size was {first:.3g} in the first rollout and is {last:.3g} at step "
+                f"{self.env_steps:,}; if it is an angle, pass {named('periodic')} {place}, else "
+                "leave it out of the observation."
+            )
+            warnings.warn(message, stacklevel=2)
 
     def timing(self, steps: int, before: dict[str, float]) -> dict[str, float]:
         """Returns the seconds so far, and steps/s of this iteration without its evaluation."""
@@ -106,13 +122,23 @@ class Run:
     def save_checkpoint(self) -> None:
         if self.directory is None or self.journal is None:
             return
-        record = self.record(logs=self.journal.offsets(), seconds=self.trainer.seconds)
+        record = self.record(
+            logs=self.journal.offsets(),
+            log_sha256=self.journal.sums(),
+            seconds=self.trainer.seconds,
+        )
         arrays = self.trainer.arrays() | self.visits.arrays()
-        folder = self.directory.checkpoints
-        checkpoint.save(folder, f"{self.env_steps:012d}", arrays, record)
-        if (text := self.visits.to_json()) is not None:
+        self.write_visits()  # before the checkpoint: after the last one nothing is written again
+        checkpoint.save(self.directory.checkpoints, f"{self.env_steps:012d}", arrays, record)
+        self.prune()
+
+    def write_visits(self) -> None:
+        if self.directory is not None and (text := self.visits.to_json()) is not None:
             checkpoint.write_atomically(self.directory.visits_file, text.encode())
-        checkpoint.prune(folder, self.trainer.config.checkpoints.keep)
+
+    def prune(self) -> None:
+        if self.directory is not None:
+            checkpoint.prune(self.directory.checkpoints, self.trainer.config.checkpoints.keep)
 
     def keep_best(self, metrics: dict[str, float]) -> None:
         score = metrics.get("eval/return")
@@ -123,32 +149,26 @@ class Run:
             arrays = self.trainer.arrays()
             checkpoint.save(self.directory.checkpoints, "best", arrays, self.record())
 
-    @contextmanager
-    def disk_errors(self) -> Iterator[None]:
+    def disk_errors(self) -> AbstractContextManager[None]:
         """Turns an error of the disk into an LPOError that says how to continue the run."""
-        try:
-            yield
-        except OSError as error:
-            raise LPOError(
-                f"Could not write to {self.directory} at step {self.env_steps} "
-                f"({error.strerror or error}); free some space and continue with "
-                f"`lpo resume {self.directory}`: the last checkpoint is intact."
-            ) from error
+        if self.directory is None:
+            return nullcontext()
+        return self.directory.disk_errors(f" at step {self.env_steps}")
 
     def close(self) -> None:
-        """Closes loggers and environments."""
-        for logger in self.loggers:
-            if (close := getattr(logger, "close", None)) is not None:
-                close()
-        self.trainer.env.close()
-        if self.trainer.eval_env:
-            self.trainer.eval_env.close()
+        """Closes loggers and environments, all of them even if one fails."""
+        envs = [self.trainer.env, *([self.trainer.eval_env] if self.trainer.eval_env else [])]
+        with self.disk_errors(), ExitStack() as closing:
+            for one in [*envs, *reversed(self.loggers)]:
+                if (close := getattr(one, "close", None)) is not None:
+                    closing.callback(close)
 
     def __enter__(self) -> Run:
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self.close()
+    def __exit__(self, kind: object, *error: object) -> None:
+        with nullcontext() if kind is None else suppress(LPOError):  # the first error is the one
+            self.close()
 
 
 def make_trainer(c: Config, env: Any = None, eval_env: Any = None) -> Trainer:
@@ -177,9 +197,55 @@ def start(c: Config, out: Path, loggers: Sequence[Logger] = ()) -> Run:
     check_installed(c.logs.loggers)
     trainer = make_trainer(c)
     directory = RunDirectory.create(out, c, trainer.env.description)
-    journal = JSONLines(directory, directory.claim())
-    chosen = open_loggers(c.logs.loggers, About(directory, config.flat(c)))
+    return begin(directory, directory.claim(), trainer, loggers)
+
+
+def begin(
+    directory: RunDirectory, claimed: IO[bytes], trainer: Trainer, loggers: Sequence[Logger]
+) -> Run:
+    """Returns a run at its first step in a directory that was made for it."""
+    c = trainer.config
+    with directory.disk_errors():
+        journal = JSONLines(directory, claimed)
+        chosen = open_loggers(c.logs.loggers, About(directory, config.flat(c)))
     return Run(trainer, directory, journal, loggers=[*chosen, *loggers])
+
+
+class Continued(NamedTuple):
+    """What the record of a checkpoint says about the run, beside its arrays."""
+
+    until: int  # the steps that it was meant to reach
+    best: float | None  # its best evaluation
+    seconds: dict[str, float]  # spent on each part of the run
+    logs: dict[str, int]  # the lengths of its logs in bytes
+
+    @staticmethod
+    def of(saved: Checkpoint, source: str) -> Continued:
+        """Reads the record. Raises LPOError where it is not that of a run."""
+        until, best, seconds, logs = (saved.record.get(name) for name in Continued._fields)
+        sound = (
+            _is_count(until)
+            and (best is None or _is_number(best))
+            and isinstance(seconds, dict)
+            and all(_is_number(seconds.get(part)) for part in ("rollout", "switch", "learn"))
+            and all(map(_is_number, seconds.values()))
+            and isinstance(logs, dict)
+            and all(map(_is_count, logs.values()))
+        )
+        if not sound or set(logs) != {"metrics.jsonl", "timing.jsonl"}:
+            raise LPOError(
+                f"The checkpoint in {source} does not say how its run goes on; resume a run "
+                "directory that `lpo train` made."
+            )
+        return Continued(until, best, seconds, logs)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float)
 
 
 class Resumed(NamedTuple):
@@ -191,34 +257,50 @@ class Resumed(NamedTuple):
 
 
 def resume(path: Path, loggers: Sequence[Logger] = ()) -> Resumed:
-    """Returns the run in ``path``, the steps it goes to, and problems of newer checkpoints."""
+    """Returns the run in ``path``, the steps it goes to, and problems of newer checkpoints.
+
+    A run that was killed before its first checkpoint begins again.
+    """
     directory = RunDirectory.open(path)
     c = directory.config()
     check_installed(c.logs.loggers)
-    with ExitStack() as undo:
+    with directory.disk_errors(), ExitStack() as undo:
         claimed = undo.enter_context(directory.claim())  # before anything in it is read
-        saved, problems = directory.latest()
-        if saved.record.get("device"):
+        if directory.on_device():
             raise LPOError(
                 f"{path} was trained on a device together with others; resume them with "
                 f"`lpo resume {path.parent} --device gpu`."
             )
+        if directory.reached() is None:
+            run = begin(directory, claimed, make_trainer(c), loggers)
+            undo.pop_all()
+            why = f"{path} was ended before its first checkpoint, so it begins again."
+            return Resumed(run, run.trainer.config.steps, [why])
+        saved, problems = directory.restored()
+        before = Continued.of(saved, str(path))
         trainer = make_trainer(c)
-        trainer.restore(saved.arrays, saved.record["seconds"])
+        trainer.restore(saved.arrays, before.seconds)
+        best = before.best
+        if best is not None and (wrong := directory.unsound_best()) is not None:
+            best = None
+            problems.append(f"{wrong} The best from here on is kept instead.")
+        if not trainer.env.resumable:
+            why = f"{c.task.env} cannot restore a saved state, so new episodes begin here."
+            problems.append(why)
+        journal = JSONLines(directory, claimed, before.logs)  # cut before others read it
+        about = About(directory, config.flat(c), trainer.env_steps)
+        run = Run(
+            trainer,
+            directory,
+            journal,
+            loggers=[*open_loggers(c.logs.loggers, about), *loggers],
+            best=best,
+            visits=Visits(trainer.env.description, c.steps, saved.arrays.get("visits/counts")),
+        )
+        run.write_visits()  # what a kill after the last checkpoint may have left undone
+        run.prune()
         undo.pop_all()
-    if not trainer.env.resumable:
-        problems.append(f"{c.task.env} cannot restore a saved state, so new episodes begin here.")
-    journal = JSONLines(directory, claimed, saved.record["logs"])  # cut before others read it
-    about = About(directory, config.flat(c), trainer.env_steps)
-    run = Run(
-        trainer,
-        directory,
-        journal,
-        loggers=[*open_loggers(c.logs.loggers, about), *loggers],
-        best=saved.record["best"],
-        visits=Visits(trainer.env.description, c.steps, saved.arrays.get("visits/counts")),
-    )
-    return Resumed(run, saved.record["until"], problems)
+    return Resumed(run, before.until, problems)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import platform
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +21,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lpo import files
 from lpo.errors import LPOError
+from lpo.files import check_name
 from lpo.runs.checkpoint import write_atomically
 from lpo.runs.record import (
     Record,
@@ -32,6 +35,7 @@ from lpo.runs.record import (
     read_plan,
     score_metric,
 )
+from lpo.runs.visits import checked
 
 FORMAT = 1
 SUFFIX = ".parquet"
@@ -129,9 +133,9 @@ def read(path: Path) -> Packed:
     remedy = "pass a file that `lpo pack` made, or pack the runs again"
     try:
         file = parquet.ParquetFile(
-            pa.BufferReader(path.read_bytes()), page_checksum_verification=True
+            pa.BufferReader(files.read_bytes(path, files.LARGE)), page_checksum_verification=True
         )
-        stated = json.loads((file.metadata.metadata or {})[b"lpo"])
+        stated = files.parse_json((file.metadata.metadata or {})[b"lpo"])
         if stated["format"] != FORMAT:
             raise ValueError(f"its format is {stated['format']}, not {FORMAT}")
         table = file.read(use_threads=False)
@@ -146,6 +150,7 @@ def read(path: Path) -> Packed:
         LookupError,
         TypeError,
         AttributeError,
+        OverflowError,
     ) as error:
         why = f"it has no {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
         raise LPOError(f"Cannot read the packed runs {path} ({why}); {remedy}.") from error
@@ -283,20 +288,20 @@ def record_of(row: dict[str, Any], path: Path) -> Record:
     times = {k: v for k, v in row.items() if k.startswith(TIME) and v is not None}
     visits = None
     if row["visits"] is not None:
-        stated = json.loads(row["visits"])
-        visits = stated["axes"], row[COUNTS].reshape(stated["shape"])
+        stated = files.parse_json(row["visits"])
+        visits = checked(stated["axes"], row[COUNTS].reshape(stated["shape"]))
     return Record(
-        path / row["name"], row["label"], row["config"], row["task"],
+        path / check_name(row["name"]), row["label"], row["config"], row["task"],
         unfolded(row[STEPS], metrics), unfolded(times.pop(TIME + STEPS, []), times),
         visits, row["policy"], packed=True,
     )  # fmt: skip
 
 
 def unfolded(steps: Iterable[int], columns: dict[str, np.ndarray]) -> list[Row]:
-    """Returns columns as the rows of a log; a NaN was not logged."""
+    """Returns columns as the rows of a log; what is not finite was not logged."""
     table = zip(steps, *(column.tolist() for column in columns.values()), strict=True)
     return [
-        {STEPS: int(step)} | {k: v for k, v in zip(columns, row, strict=True) if v == v}
+        {STEPS: int(step)} | {k: v for k, v in zip(columns, row, strict=True) if math.isfinite(v)}
         for step, *row in table
     ]
 

@@ -1,12 +1,15 @@
 """The contract of a start (where do rollouts begin?), and the start at the environment's reset.
 
-Rollouts run on the host, so a start is host code: its state is a pytree of NumPy arrays.
+On the host a start is NumPy code, as rollouts are: its state is a pytree of NumPy arrays. For
+rollouts on a device it has a second form in JAX (``OnDevice``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, Protocol
 
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -51,12 +54,27 @@ class Update(Protocol):
     ) -> tuple[Any, dict[str, float]]: ...
 
 
+class OnDevice(NamedTuple):
+    """A start in JAX, for the N worlds of one run; the engine adds the axis of the runs.
+
+    Its state has two halves: what changes at a switch (``known``) and what changes with a step
+    (``plans``), so that a step does not copy the first.
+    """
+
+    init: Callable[..., Any]  # (key, num_envs, params, moments) → (known, plans)
+    act: Callable[..., Any]  # (known, plans, obs, action, key) → action; it came from the policy
+    follow: Callable[..., Any]  # (known, plans, done, key) → (plans, rows [N] to learn from)
+    update: Callable[..., Any]  # (known, params, moments, rollout, key) → (known, metrics)
+    all_rows: bool = False  # True: every row may be learned from
+
+
 class Start(NamedTuple):
     """``sample`` returns what acts in a rollout; ``update`` follows each policy change."""
 
     init: Init  # (key, num_envs, params, moments) → state
     sample: Sample  # (state, policy, rng) → (actor, state); the actor changes arrays of the state
     update: Update  # (state, params, moments, rollout, rng) → (state, metrics), at a switch
+    on_device: OnDevice | None = None  # None: this start runs on the host only
 
 
 class StartPart(Part):
@@ -89,4 +107,11 @@ def reset() -> Start:
         lambda key, num_envs, params, moments: NoState(),
         lambda state, policy, rng: (policy, state),
         lambda state, params, moments, rollout, rng: (state, {}),
+        OnDevice(
+            init=lambda key, num_envs, params, moments: (NoState(), NoState()),
+            act=lambda known, plans, obs, action, key: action,
+            follow=lambda known, plans, done, key: (plans, jnp.ones(done.shape, bool)),
+            update=lambda known, params, moments, rollout, key: (known, {}),
+            all_rows=True,
+        ),
     )

@@ -25,9 +25,9 @@ from lpo.math.normalize import Moments
 from lpo.options import PositiveInt, Short, Unit, options
 from lpo.problem import Problem
 from lpo.start.base import Start, StartPart
+from lpo.start.rollin import GAME_TURNS, Member, cover_on_device
 from lpo.types import Rollout, Step
 
-GAME_TURNS = 50
 GAME_FEATURES = 64  # of the log-det game; each member of the cover stores their covariance
 
 
@@ -63,23 +63,27 @@ class Cover(StartPart):
         if self.first_uniform > 0:
             problem.dist.uniform(np.random.default_rng(0), 1)  # refuses a space without bounds
         reader = problem.reader("sa")
-        return cover(
-            fourier(reader.size, GAME_FEATURES, 1.0),
+        features = fourier(reader.size, GAME_FEATURES, 1.0)
+        lengths = Lengths(self.share, gamma, horizon or 2**31 - 1)
+        start = cover(
+            features,
             reader,
             capacity=self.size,
             weighting=self.weights,
-            lengths=Lengths(self.share, gamma, horizon or 2**31 - 1),
+            lengths=lengths,
             epsilon=self.first_uniform,
         )
-
-
-class Member(NamedTuple):
-    """A past policy: its network, and the statistics of the observations it acted with."""
-
-    policy: Any  # Net
-    log_std: Any
-    mean: Any
-    var: Any
+        on_device = cover_on_device(
+            features,
+            visits(features, reader),
+            problem.dist,
+            capacity=self.size,
+            weighting=self.weights,
+            **lengths._asdict(),
+            epsilon=self.first_uniform,
+            obs_clip=problem.obs_clip,
+        )
+        return start._replace(on_device=on_device)
 
 
 class CoverState(NamedTuple):
@@ -191,6 +195,18 @@ class RollIn:
         return own
 
 
+def visits(features: Features, reader: Reader) -> Callable[[Any, Rollout], tuple[Any, Any]]:
+    """Returns the function to the features with updated moments, and E φφᵀ over a rollout."""
+
+    def visited(state: Any, rollout: Rollout) -> tuple[Any, Any]:
+        x, valid = reader.read(rollout).reshape(-1, reader.size), rollout.valid.reshape(-1)
+        state = features.observe(state, x, valid)
+        phi = features.apply(state, x) * valid[:, None]
+        return state, phi.T @ phi / jnp.maximum(valid.sum(), 1)
+
+    return visited
+
+
 def empty_cover(
     member: Member, features: Any, capacity: int, size: int, num_envs: int
 ) -> CoverState:
@@ -236,13 +252,7 @@ def cover(
         state = state._replace(member=member, remaining=remaining, uniform=uniform)
         return RollIn(state, policy, rng, draw), state
 
-    @jax.jit
-    def visited(state: Any, rollout: Rollout):
-        """Returns the features with updated moments, and E φφᵀ over the rollout."""
-        x, valid = reader.read(rollout).reshape(-1, reader.size), rollout.valid.reshape(-1)
-        state = features.observe(state, x, valid)
-        phi = features.apply(state, x) * valid[:, None]
-        return state, phi.T @ phi / jnp.maximum(valid.sum(), 1)
+    visited = jax.jit(visits(features, reader))
 
     def reweigh(state: CoverState, rollout: Rollout, slot: int) -> CoverState:
         """Returns the state with new weights after a new member came into ``slot``."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lpo.errors import LPOError
+from lpo.platform import IMPORT, trusted_packages
 from lpo.sweep.board import Board
 from lpo.sweep.local import PATIENCE, TICK, stop_flag
 from lpo.sweep.plan import PLAN, last_words, log_file
@@ -35,8 +36,11 @@ def load_ray() -> Any:
     return ray
 
 
-def work_on_node(root: str, name: str) -> int:
-    """Runs ``name`` on the node that Ray chose. Returns its exit status."""
+def work_on_node(root: str, name: str, packages: list[str]) -> int:
+    """Runs ``name`` on the node that Ray chose. Returns its exit status.
+
+    ``packages`` are those that the user has trusted where the sweep was started.
+    """
     if not (Path(root) / PLAN).exists():
         raise LPOError(f"A node does not see {root}; pass an --out on storage that all share.")
     # Ray cancels by calling the handler of SIGINT. Python installs none where a node was started
@@ -47,7 +51,7 @@ def work_on_node(root: str, name: str) -> int:
         log.flush()
         process = subprocess.Popen(
             command(Path(root), name, None),
-            env=environment(),
+            env=environment() | {IMPORT: ",".join(packages)},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -76,7 +80,8 @@ def run_on_ray(root: Path, names: Sequence[str], address: str, board: Board) -> 
         task = ray.remote(num_cpus=1, max_retries=RETRIES, retry_exceptions=[Killed])(work_on_node)
         sizes = {name: log_size(root, name) for name in names}
         waiting = set(names)  # until a node writes to the log
-        tasks = {task.remote(str(root), name): name for name in names}
+        packages = trusted_packages()
+        tasks = {task.remote(str(root), name, packages): name for name in names}
         with stop_flag() as stopped:
             while tasks and not stopped:
                 ready, _ = ray.wait(list(tasks), timeout=1.0)
@@ -86,6 +91,9 @@ def run_on_ray(root: Path, names: Sequence[str], address: str, board: Board) -> 
                 for ref in ready:
                     finish(ray, root, ref, tasks.pop(ref), board)
                 board.refresh()
+                given_up = {ref: n for ref, n in tasks.items() if board.gives_up(n)}
+                cancel(ray, given_up, board, "pruned")
+                tasks = {ref: n for ref, n in tasks.items() if ref not in given_up}
             if stopped:
                 cancel(ray, tasks, board)
         return not stopped
@@ -129,11 +137,13 @@ def finish(ray: Any, root: Path, ref: Any, name: str, board: Board) -> None:
         board.end(name, "failed", f"{words} (log: {log_file(root, name)})")
 
 
-def cancel(ray: Any, tasks: dict[Any, str], board: Board) -> None:
+def cancel(ray: Any, tasks: dict[Any, str], board: Board, state: str = "paused") -> None:
     """Stops all tasks; those that run write a checkpoint first."""
+    if not tasks:
+        return
     for ref in tasks:
         ray.cancel(ref, force=False)
     ray.wait(list(tasks), num_returns=len(tasks), timeout=PATIENCE)
     for name in tasks.values():
         if board.tracks[name].state == "running":
-            board.end(name, "paused")
+            board.end(name, state)

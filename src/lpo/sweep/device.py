@@ -7,10 +7,11 @@ directory; the state of a group lies beside them in ``device/``, from which a ki
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -29,7 +30,8 @@ from lpo.errors import LPOError
 from lpo.math import trees
 from lpo.math.distributions import ActionSpec
 from lpo.runs import checkpoint
-from lpo.runs.directory import RunDirectory
+from lpo.runs.checkpoint import Checkpoint
+from lpo.runs.directory import RunDirectory, log_digest
 from lpo.sweep.grid import Grid, Item
 from lpo.sweep.local import stop_flag
 from lpo.sweep.plan import clear, held, read_plan, standing, write_plan
@@ -52,17 +54,13 @@ def choose_device(name: Device) -> Any:
 
 def sweep_on_device(grid: Grid, root: Path, device: Device) -> int:
     """Runs a grid, group by group. Returns the exit status: 0, or 130 when it was stopped."""
-    place = choose_device(device)
+    choose_device(device)  # refuse before anything is written
     check_loggers(grid)
-    with held(root), jax.default_device(place):
+    with held(root):
         write_plan(root, grid)
-        left = [item for item in grid.items if standing(root, item).state != "done"]
-        print(f"{grid.name}: {len(grid.items)} runs in {root}, {len(left)} to do", flush=True)
-        with stop_flag() as stopped:
-            for items in groups(left):
-                if stopped or not run_fitting(root, items, stopped):
-                    print(f"Stopped; go on with `lpo resume {root} --device {device}`.")
-                    return 130
+        if not run_on_device(root, grid, device):
+            print(f"Stopped; go on with `lpo resume {root} --device {device}`.")
+            return 130
     print(f"All done; look at them with `lpo report {root}`.")
     return 0
 
@@ -78,9 +76,53 @@ def check_loggers(grid: Grid) -> None:
             )
 
 
+def run_on_device(root: Path, grid: Grid, device: Device) -> bool:
+    """Runs what is left of a grid in a directory that is held. Returns False if it was stopped."""
+    left = {item.name for item in grid.items if standing(root, item).state != "done"}
+    print(f"{grid.name}: {len(grid.items)} runs in {root}, {len(left)} to do", flush=True)
+    undone = [g for g in begun_groups(root, grid.items) if left & {item.name for item in g}]
+    with (
+        jax.default_device(choose_device(device)),
+        stop_flag() as stopped,
+        disk_errors(root, device),
+    ):
+        return all(not stopped and run_fitting(root, items, stopped) for items in undone)
+
+
 def resume_on_device(root: Path, device: Device) -> int:
     """Goes on with the runs of a directory that was started with ``--device``."""
     return sweep_on_device(read_plan(root), root, device)
+
+
+@contextlib.contextmanager
+def disk_errors(root: Path, device: Device) -> Iterator[None]:
+    """Turns an error of the disk into an LPOError that says how to go on."""
+    try:
+        yield
+    except OSError as error:
+        raise LPOError(
+            f"Could not write to {root} ({error.strerror or error}); free some space, and go on "
+            f"with `lpo resume {root} --device {device}`: the last state is intact."
+        ) from error
+
+
+def begun_groups(root: Path, items: Sequence[Item]) -> list[list[Item]]:
+    """Returns the groups that have a state, as they were begun, and groups of the other runs."""
+    left = {item.name: item for item in items}
+    begun = []
+    for folder in sorted((root / STATES).glob("*")):
+        names = runs_of(folder)
+        if names and left.keys() >= set(names):
+            begun.append([left.pop(name) for name in names])
+    return begun + groups(left.values())
+
+
+def runs_of(folder: Path) -> list[str]:
+    """Returns the runs of the newest state in ``folder`` that can be read."""
+    for path in checkpoint.candidates(folder):
+        with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+            return list(json.loads(path.with_suffix(".json").read_text())["runs"])
+    return []
 
 
 def groups(items: Iterable[Item]) -> list[list[Item]]:
@@ -147,7 +189,7 @@ class GroupRun:
                 run.metrics_file.touch()
                 run.timing_file.touch()
             return
-        saved, problems = checkpoint.load_latest(self.folder)
+        saved, problems = checkpoint.load_latest(self.folder, self.misfit)
         for problem in problems:
             print(f"warning: {problem}", flush=True)
         tree = trees.unflatten("group", self.tree(), saved.arrays)
@@ -155,10 +197,20 @@ class GroupRun:
         best = host(tree["best"])
         self.best = Best(saved.arrays["best/score"], saved.arrays["best/env_steps"], best)
         self.seconds = saved.record["seconds"]
-        for run, size in zip(self.runs, saved.record["logs"], strict=True):
-            for file, length in zip((run.metrics_file, run.timing_file), size, strict=True):
-                with open(file, "r+b") as log:
-                    log.truncate(length)
+        for file, length in zip(self.logs(), saved.record["logs"], strict=True):
+            with open(file, "ab") as log:
+                log.truncate(min(length, log.tell()))  # a damaged log may be too short
+
+    def logs(self) -> list[Path]:
+        return [file for run in self.runs for file in (run.metrics_file, run.timing_file)]
+
+    def misfit(self, saved: Checkpoint) -> str | None:
+        """Returns what is wrong with the logs up to a state, or None."""
+        stated = zip(self.logs(), saved.record["logs"], saved.record["log_sha256"], strict=True)
+        for path, length, sha256 in stated:
+            if log_digest(path, length) != sha256:
+                return f"{path} is damaged."
+        return None
 
     def tree(self) -> dict[str, Any]:
         best = host(self.acting()) if self.best.train is None else self.best.train
@@ -171,11 +223,14 @@ class GroupRun:
                 "moments": train.moments}  # fmt: skip
 
     def save(self) -> None:
-        sizes = [[f.stat().st_size for f in (r.metrics_file, r.timing_file)] for r in self.runs]
+        sizes = [file.stat().st_size for file in self.logs()]
+        sums = [log_digest(file, size) for file, size in zip(self.logs(), sizes, strict=True)]
         reached = int(np.asarray(self.group.moving.env_steps).max())
         arrays = trees.flatten("group", self.tree())
         arrays |= {"best/score": self.best.score, "best/env_steps": self.best.env_steps}
-        record = {"logs": sizes, "seconds": self.seconds, "runs": [i.name for i in self.items]}
+        record = {"logs": sizes, "log_sha256": sums, "seconds": self.seconds}
+        record["runs"] = [item.name for item in self.items]
+        self.folder.parent.mkdir(exist_ok=True)
         checkpoint.save(self.folder, f"{reached:012d}", arrays, record)
         checkpoint.prune(self.folder, KEPT)
 
@@ -214,12 +269,16 @@ class GroupRun:
             "best": best if math.isfinite(best) else None,
             "env": self.envs[i].description,
             "spaces": {
-                "observation": to_dict(spaces.Box(-np.inf, np.inf, (self.env.obs_size,))),
+                "observation": to_dict(spaces.Box(-np.inf, np.inf, (self.raw_size(),))),
                 "action": to_dict(space_of(self.env.action)),
             },
             "config": config.to_dict(self.items[i].config),
             "device": True,
         }
+
+    def raw_size(self) -> int:
+        """The size of an observation before its angles become (cos, sin)."""
+        return self.env.obs_size - len(self.env.description.get("periodic", ()))
 
     # -- training
 
@@ -247,20 +306,27 @@ class GroupRun:
     def visit(self, iterations: int) -> None:
         """Several turns of the algorithm, an evaluation, logs and one line of progress."""
         before, began = np.asarray(self.group.moving.env_steps).sum(dtype=int), time.perf_counter()
-        self.group, metrics = self.program.advance(
+        group, metrics = self.program.advance(
             self.group, self.axes, self.until, iterations=iterations
         )
         metrics = host(metrics)
-        self.check_buffers(metrics.pop("rollout/overflows"))
+        overflow = metrics.pop("rollout/overflow").max()
         scores = {}
         if self.config.evaluation.every:
-            scores = host(self.program.evaluate(self.group, self.axes))
+            scores = host(self.program.evaluate(group, self.axes))
+            overflow = max(overflow, scores.pop("eval/overflow").max())
+        if overflow:
+            self.grow_buffers(int(overflow))
+            return  # the next visit takes the same turns again
+        self.group = group
+        if scores:
             self.keep_best(scores["eval/return"])
         spent = time.perf_counter() - began
         self.seconds += spent
         steps = int(np.asarray(self.group.moving.env_steps).sum(dtype=int) - before)
         rows = self.rows_of(metrics, scores)
         self.check_finite(rows)
+        self.check_weights()
         self.append(rows, {"time/env_steps_per_s": steps / spent, "time/device_s": self.seconds})
         self.say(steps / spent, scores or {k: v[-1] for k, v in metrics.items()})
 
@@ -309,13 +375,12 @@ class GroupRun:
             jax.tree.map(pick, now, old),
         )
 
-    def check_buffers(self, overflows: np.ndarray) -> None:
-        if overflows.any():
-            raise LPOError(
-                f"The physics of {self.env.description['id']} needed larger buffers than it was "
-                "given; leave `buffers` out of --env-kwargs, and the runs will go on from their "
-                "last state."
-            )
+    def grow_buffers(self, overflow: int) -> None:
+        """Makes the program anew with larger buffers for contacts or constraints."""
+        self.env = self.env.grown(overflow)  # pyright: ignore[reportAttributeAccessIssue]
+        self.program = Program(self.config, self.env)
+        name, sizes = self.env.description["id"], self.env.description["buffers"]
+        print(f"The buffers of {name} were too small; going on with {sizes}.", flush=True)
 
     def check_finite(self, rows: list[list[dict]]) -> None:
         for item, own in zip(self.items, rows, strict=True):
@@ -323,6 +388,17 @@ class GroupRun:
             if bad:
                 raise LPOError(
                     f"Learning of {item.name} diverged: {bad[0]} is not a finite number; lower "
+                    "--learning-rate, or check the scale of the environment's rewards."
+                )
+
+    def check_weights(self) -> None:
+        """Raises LPOError where NaN or an infinity has reached what the runs have learned."""
+        finite = jax.tree_util.tree_flatten_with_path(all_finite(self.group.train))[0]
+        for path, fine in finite:
+            if not (fine := np.asarray(fine)).all():
+                raise LPOError(
+                    f"Learning of {self.items[int(np.argmin(fine))].name} diverged: "
+                    f"{jax.tree_util.keystr(path).strip('.')} is not a finite number; lower "
                     "--learning-rate, or check the scale of the environment's rewards."
                 )
 
@@ -340,6 +416,12 @@ class GroupRun:
             f"{shown}{rate:,.0f} steps/s",
             flush=True,
         )
+
+
+@jax.jit
+def all_finite(tree: Any) -> Any:
+    """Returns for every array [R, …] which runs are finite in it."""
+    return jax.tree.map(lambda x: jnp.isfinite(x).reshape(len(x), -1).all(1), tree)
 
 
 def axis_values(items: Sequence[Item], envs: Sequence[DeviceEnv]) -> dict[str, jax.Array]:

@@ -21,6 +21,7 @@ import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float
 
+from lpo.envs.angles import Angles, free_hinges
 from lpo.envs.device.base import Transition
 from lpo.envs.device.physics import Body, Buffers, simulate, stepper
 from lpo.envs.host.physics import mj
@@ -33,6 +34,7 @@ from lpo.envs.specs import (
     Threshold,
     declared,
 )
+from lpo.errors import LPOError
 from lpo.math.distributions import ActionSpec
 
 TOO_LARGE = 1e10  # MuJoCo's mjMAXVAL
@@ -68,6 +70,11 @@ class Locomotion:
     @property
     def obs_size(self) -> int:
         return self.body.model.nq + self.body.model.nv - 1
+
+    @property
+    def free_angles(self) -> Angles:
+        """The free hinges; observations leave out the first position, x."""
+        return tuple(place - 1 for place in free_hinges(self.body.model) if place > 0)
 
     @property
     def action(self) -> ActionSpec:
@@ -177,12 +184,27 @@ def locomotion(
     threshold: float | str | None = None,
     simulator: str = "warp",
     deterministic: bool = False,
+    buffers: dict[str, int] | None = None,
 ) -> Locomotion:
     """Returns ``task`` on the device; ``threshold`` is a preset's name or a speed in m/s."""
     preset, speed = (threshold, None) if isinstance(threshold, str) else (None, threshold)
-    env = Locomotion(task.id, task.threshold(preset, speed), simulator, deterministic)
+    sizes = None if buffers is None else checked(buffers)
+    env = Locomotion(task.id, task.threshold(preset, speed), simulator, deterministic, sizes)
     stepper(env.body)  # raises where it cannot be loaded
     return env
+
+
+def checked(buffers: dict[str, int]) -> Buffers:
+    """Returns the sizes that a user gave. Raises LPOError where they are none."""
+    try:
+        sizes = Buffers(**buffers)
+        assert all(isinstance(size, int) and size > 0 for size in sizes)
+    except (TypeError, AssertionError) as error:
+        raise LPOError(
+            f"The buffers of the physics are {buffers!r}; pass two positive numbers, for instance "
+            '{"contacts": 16, "rows": 70}, or leave them out.'
+        ) from error
+    return sizes
 
 
 sparse_hopper = partial(locomotion, HOPPER)
