@@ -48,7 +48,8 @@ def test_a_reader_refuses_or_reads(name, inputs, tmp_path):
     seeds = reader.seeds()
     fuzz.warm_up(reader, seeds, tmp_path, report=name not in QUICK)
     for seed in seeds:
-        assert fuzz.tried(reader, seed, tmp_path).kind == "read"
+        outcome = fuzz.tried(reader, seed, tmp_path)
+        assert outcome.kind == "read", outcome.words
     for _ in range(inputs):
         data = fuzz.changed(reader, rng, rng.choice(seeds))
         if rng.random() < 0.2:
