@@ -16,6 +16,7 @@ import argparse
 import copy
 import functools
 import hashlib
+import importlib
 import json
 import math
 import os
@@ -601,7 +602,7 @@ class Tally:
 
 def fuzz(name: str, inputs: int, home: Path) -> None:
     """Fuzzes one reader in this process, which libFuzzer ends; ``home`` is an empty folder."""
-    import atheris  # pyright: ignore[reportMissingImports]
+    atheris: Any = importlib.import_module("atheris")
 
     with atheris.instrument_imports(include=["lpo", "tomllib"]):
         import tomllib
@@ -613,7 +614,7 @@ def fuzz(name: str, inputs: int, home: Path) -> None:
         import lpo.sweep.theory_worker
 
         _ = tomllib, lpo.sweep.plan, lpo.sweep.theory_worker
-    resource.setrlimit(resource.RLIMIT_AS, (2 * MEMORY * 2**20,) * 2)
+    resource.setrlimit(resource.RLIMIT_AS, (2 * MEMORY * 2**20, resource.RLIM_INFINITY))
     reader, tally = READERS[name], Tally(name)
     lpo.options.entry_points = functools.cache(lpo.options.entry_points)  # slow, and never other
     seeds = reader.seeds()

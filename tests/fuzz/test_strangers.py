@@ -6,6 +6,7 @@ import os
 import random
 import resource
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -165,7 +166,7 @@ class Graph:
         """Returns the method of that name in the class of a method, if there is one."""
         return {f"{function.rpartition('.')[0]}.{name}"} & set(self.functions)
 
-    def reached(self, roots: list[str]) -> dict[str, set[str]]:
+    def reached(self, roots: Iterable[str]) -> dict[str, set[str]]:
         """Returns every function that can be reached from ``roots``, with the sinks in it."""
         seen: dict[str, set[str]] = {}
         todo = list(roots)
@@ -332,6 +333,16 @@ def test_links_out_of_a_sweep_are_refused(tmp_path):
             pass
     with pytest.raises(LPOError, match="a link that leads out"):
         find_directories([tmp_path / "sweep-a"])
+
+
+@pytest.mark.parametrize("name", ["report", "curve.png"])
+def test_results_are_not_written_through_a_link(name, tmp_path, capsys):
+    (tmp_path / "mine").mkdir()
+    fuzz.read_run(tmp_path / "sweep", fuzz.sound_runs()[0])
+    (tmp_path / "sweep" / name).symlink_to(tmp_path / "mine")
+    assert lpo("report" if name == "report" else "plot", tmp_path / "sweep") == 2
+    assert "a link that leads out" in capsys.readouterr().err
+    assert list((tmp_path / "mine").iterdir()) == []
 
 
 def test_a_pipe_is_not_waited_for(tmp_path):
@@ -509,3 +520,15 @@ def test_a_folder_is_checked_through_its_own_link(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "run")
     check_folder(tmp_path / "link")
     assert RunDirectory.open(tmp_path / "link").metrics() == []
+
+
+@pytest.mark.slow
+def test_the_licences_of_all_dependencies_are_listed():
+    import runpy
+
+    script = runpy.run_path(str(SOURCE.parents[1] / "scripts" / "licences.py"))
+    listed = script["listed"]()
+    assert len(listed) > 40 and "jax" in listed
+    for name, (kind, _) in script["collect"]().items():
+        assert name in listed, f"{name} is not listed; run python scripts/licences.py"
+        assert kind, name
