@@ -14,6 +14,9 @@ DEFAULTS = {
     "OPENBLAS_NUM_THREADS": "1",
 }
 
+# Loops whose length the GPU decides itself, as one graph: it need not ask the host at each turn.
+GPU_LOOPS = "--xla_gpu_enable_command_buffer=+WHILE,+CONDITIONAL"
+
 IMPORT = "LPO_IMPORT"  # packages that the user trusts, with commas between them
 # Set by the command line: the packages of ``--import``.
 TRUSTED: ContextVar[tuple[str, ...]] = ContextVar("trusted", default=())
@@ -30,3 +33,9 @@ def prefer_host() -> None:
     if "jax" not in sys.modules:
         for name, value in DEFAULTS.items():
             os.environ.setdefault(name, value)
+
+
+def prefer_device() -> None:
+    """Sets XLA's flag for programs on a GPU, unless the user has set flags or JAX is imported."""
+    if "jax" not in sys.modules:
+        os.environ.setdefault("XLA_FLAGS", GPU_LOOPS)

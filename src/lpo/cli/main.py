@@ -13,7 +13,7 @@ from lpo.cli.parser import Positional, parse
 from lpo.errors import SPEAKS_FLAGS, LPOError, nearest
 from lpo.files import check_folder
 from lpo.options import Count, PositiveInt, options
-from lpo.platform import TRUSTED, prefer_host, trusted_packages
+from lpo.platform import TRUSTED, prefer_device, prefer_host, trusted_packages
 
 
 def train(arguments: Sequence[str]) -> None:
@@ -413,8 +413,8 @@ def import_trusted(arguments: list[str]) -> list[str]:
 
 def main(argv: Sequence[str] | None = None) -> None:
     arguments = sys.argv[1:] if argv is None else list(argv)
-    if not any(word.split("=")[0] == "--device" for word in arguments):
-        prefer_host()
+    on_device = any(word.split("=")[0] == "--device" for word in arguments)
+    prefer_device() if on_device else prefer_host()
     if not arguments or arguments[0] in ("-h", "--help"):
         print(usage())
         sys.exit(0 if arguments else 2)

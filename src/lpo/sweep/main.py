@@ -34,11 +34,18 @@ def sweep(
         print_plan(root, grid)
         return 0
     if device != "host":
-        if ray is not None or workers is not None:
-            raise LPOError("--device runs in one process; leave --workers and --ray out.")
+        if workers is not None:
+            raise LPOError(
+                "--device runs in one process (with --ray, one a GPU); leave --workers out."
+            )
+        kind = "gpu" if device == "gpu" else "cpu"
+        if ray is not None:
+            from lpo.sweep.group import sweep_on_devices
+
+            return sweep_on_devices(grid, root, kind, ray)
         from lpo.sweep.device import sweep_on_device
 
-        return sweep_on_device(grid, root, "gpu" if device == "gpu" else "cpu")
+        return sweep_on_device(grid, root, kind)
     if ray is not None and workers is not None:
         raise LPOError("--workers is for this machine and --ray for a cluster; leave one out.")
     if ray is not None:
