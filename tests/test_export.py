@@ -52,9 +52,7 @@ OBSERVATIONS = {
 }
 
 
-def policy_on(
-    observation: spaces.Space, action: spaces.Space, angles: tuple[int, ...] = (), **options
-) -> Policy:
+def policy_on(observation: spaces.Space, action: spaces.Space, angles=(), **options) -> Policy:
     """A policy with random weights, so large that actions reach their limits."""
     rng = np.random.default_rng(3)
     c = configure("ppo", env="custom", hidden=[16, 8], **options)
@@ -112,11 +110,13 @@ def test_every_kind_of_observation_equals_predict(kind):
     check(policy_on(space, ACTIONS["box"]), rows, flat.reshape(-1, *(shape or ())))
 
 
-def test_angles_are_turned_within_the_graph():
-    policy = policy_on(VECTOR, ACTIONS["box"], (1, 4))
-    rows = 4 * np.random.default_rng(0).standard_normal((50, 5))
-    check(policy, list(rows), rows.astype(np.float32))
-    assert policy.actor.net[0].w.shape == (7, 16)
+def test_angles_of_many_turns_are_seen_as_cos_and_sin():
+    """In the graph, at the places and in the order of the policy; float32 would lose the turns."""
+    policy = policy_on(VECTOR, ACTIONS["box"], angles=(1, 4))
+    rows = np.random.default_rng(0).standard_normal((200, 5)) * [1, 5000, 1, 1, 5000]
+    check(policy, list(rows), rows)
+    turned = rows + 2 * np.pi * np.array([0, 3, 0, 0, -7])
+    check(policy, list(turned), rows)
 
 
 def test_observations_that_are_not_normalised_are_not_clipped():

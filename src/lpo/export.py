@@ -1,9 +1,10 @@
 """Export: a policy as an ONNX graph that acts alone, without lpo.
 
-    observation [N, …] → flat, angles turned → normalised → network → most likely action [N, …]
+    observation [N, …] → flat → angles as (cos, sin) → normalised → network → likeliest action
 
-The graph takes a batch of observations as float32 and returns actions as the environment takes
-them. Where an observation is not one array (Dict, Tuple, Discrete, …), the graph takes it flat, as
+The graph takes a batch of observations and returns actions as the environment takes them.
+Observations are float32, or float64 where some are angles: those count turns without end. Where an
+observation is not one array (Dict, Tuple, Discrete, …), the graph takes it flat, as
 ``gymnasium.spaces.flatten`` makes it. Every export is compared with ``predict`` before it is
 written.
 """
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from lpo.envs.angles import turned
+from lpo.envs.angles import turned as angles_turned
 from lpo.envs.spaces import to_dict
 from lpo.errors import LPOError
 from lpo.math.distributions import action_spec
@@ -80,15 +81,14 @@ def onnx_model(policy: Policy) -> Any:
     g = Graph()
     helper = g.onnx.helper
     flat = g.add("Reshape", "observation", np.array([-1, flat_size(policy)], np.int64))
-    action = act(g, policy, network(g, policy, seen(g, policy, flat)))
+    action = act(g, policy, network(g, policy, normalised(g, policy, turned(g, policy, flat))))
     g.nodes.append(helper.make_node("Identity", [action], ["action"]))
     raw = policy.codec.raw_action_space
-    kind = helper.np_dtype_to_tensor_dtype(np.dtype(raw.dtype))
     graph = helper.make_graph(
         g.nodes,
         "policy",
-        [tensor(g, "observation", g.onnx.TensorProto.FLOAT, input_shape(policy))],
-        [tensor(g, "action", kind, raw.shape or ())],
+        [tensor(g, "observation", type_of(g, input_type(policy)), input_shape(policy))],
+        [tensor(g, "action", type_of(g, raw.dtype), raw.shape or ())],
         g.constants,
     )
     opsets = [helper.make_opsetid("", OPSET)]
@@ -97,6 +97,10 @@ def onnx_model(policy: Policy) -> Any:
     helper.set_model_props(model, about(policy))
     g.onnx.checker.check_model(model, full_check=True)
     return model
+
+
+def type_of(g: Graph, dtype: Any) -> int:
+    return g.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
 
 
 def tensor(g: Graph, name: str, kind: int, shape: tuple[int, ...]) -> Any:
@@ -109,31 +113,35 @@ def input_shape(policy: Policy) -> tuple[int, ...]:
     return raw.shape if isinstance(raw, spaces.Box) else (flat_size(policy),)
 
 
+def input_type(policy: Policy) -> np.dtype:
+    return np.dtype(np.float64 if policy.codec.angles else np.float32)
+
+
 def flat_size(policy: Policy) -> int:
-    """Returns the size of a flat observation before its angles become (cos, sin)."""
+    """Returns the size of a flat observation, before angles become (cos, sin)."""
     return policy.codec.observation_space.shape[0] - len(policy.codec.angles)
 
 
-def seen(g: Graph, policy: Policy, x: str) -> str:
-    """Adds what the network sees of flat observations."""
+def turned(g: Graph, policy: Policy, x: str) -> str:
+    """Adds ``lpo.envs.angles.turned``; whole turns are taken off before float32 rounds them."""
+    if not policy.codec.angles:
+        return x
+    places = np.array(policy.codec.angles, np.int64)
+    single = type_of(g, np.float32)
+    within = g.add("Cast", g.add("Mod", x, np.array(2 * np.pi), fmod=1), to=single)
+    mask = np.isin(np.arange(flat_size(policy)), places)
+    cosines = g.add("Where", mask, g.add("Cos", within), g.add("Cast", x, to=single))
+    sines = g.add("Sin", g.add("Gather", within, places, axis=1))
+    return g.add("Concat", cosines, sines, axis=1)
+
+
+def normalised(g: Graph, policy: Policy, x: str) -> str:
+    """Adds the normaliser of the policy."""
     actor = policy.actor
-    x = turn(g, policy, x)
     scale = (1.0 / np.sqrt(actor.var + 1e-8)).astype(np.float32)
     x = g.add("Mul", g.add("Sub", x, actor.mean), scale)
     bound = np.array(actor.obs_clip, np.float32)
     return clipped(g, x, -bound, bound)
-
-
-def turn(g: Graph, policy: Policy, x: str) -> str:
-    """Adds (cos, sin) of the angles: a cosine in each angle's place, the sines after the rest."""
-    angles, size = policy.codec.angles, flat_size(policy)
-    if not angles:
-        return x
-    angle = g.add("Gather", x, np.array(angles, np.int64), axis=1)
-    every = g.add("Concat", x, g.add("Cos", angle), g.add("Sin", angle), axis=1)
-    order = np.append(np.arange(size), size + len(angles) + np.arange(len(angles)))
-    order[list(angles)] = size + np.arange(len(angles))
-    return g.add("Gather", every, order, axis=1)
 
 
 def clipped(g: Graph, x: str, low: np.ndarray, high: np.ndarray) -> str:
@@ -167,8 +175,7 @@ def act(g: Graph, policy: Policy, outputs: str) -> str:
         low, high = (np.array(bound, np.float32) for bound in (spec.low, spec.high))
         action = clipped(g, outputs, low, high)
     shape = np.array([-1, *(raw.shape or ())], np.int64)
-    kind = g.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(raw.dtype))
-    action = g.add("Cast", g.add("Reshape", action, shape), to=kind)
+    action = g.add("Cast", g.add("Reshape", action, shape), to=type_of(g, raw.dtype))
     if (
         isinstance(raw, spaces.Box) and raw.dtype == np.float64
     ):  # its bounds may lie between two numbers of float32
@@ -192,12 +199,14 @@ def compare(policy: Policy, model: Any, rows: int = 64) -> None:
     """Raises LPOError where the graph does not act as ``predict`` does, on random observations."""
     reference = importlib.import_module("onnx.reference").ReferenceEvaluator(model)
     rng, actor = np.random.default_rng(0), policy.actor
-    size = flat_size(policy)
-    mean, spread = actor.mean[:size], np.sqrt(actor.var[:size])
-    flat = (mean + 3 * spread * rng.standard_normal((rows, size))).astype("f4")
+    size, angles = flat_size(policy), policy.codec.angles
+    spread = 3 * np.sqrt(actor.var[:size])
+    spread[list(angles)] = 100.0  # many turns
+    flat = actor.mean[:size] + spread * rng.standard_normal((rows, size))
+    flat = flat.astype(input_type(policy))
     (got,) = reference.run(None, {"observation": flat.reshape(rows, *input_shape(policy))})
-    rows_seen = turned(flat, policy.codec.angles)
-    wanted = policy.codec.action(actor.dist.to_env(actor.mode(rows_seen)))
+    seen = angles_turned(flat, angles).astype(np.float32)
+    wanted = policy.codec.action(actor.dist.to_env(actor.mode(seen)))
     if got.dtype != wanted.dtype or not np.allclose(got, wanted, rtol=TOLERANCE, atol=TOLERANCE):
         raise LPOError(
             "The exported graph does not act as the policy does, so it was not written; report "

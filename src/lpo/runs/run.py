@@ -217,7 +217,8 @@ class Continued(NamedTuple):
     @staticmethod
     def of(saved: Checkpoint, source: str) -> Continued:
         """Reads the record. Raises LPOError where it is not that of a run."""
-        until, best, seconds, logs = (saved.record.get(name) for name in Continued._fields)
+        found: list[Any] = [saved.record.get(name) for name in Continued._fields]
+        until, best, seconds, logs = found
         sound = (
             _is_count(until)
             and (best is None or _is_number(best))
