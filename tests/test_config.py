@@ -44,6 +44,7 @@ def test_the_defaults_of_sb3():
         gae_lambda=0.95,
         clip=0.2,
         normalize_advantage=True,
+        advantage_floor=0.0,
         entropy_coef=0.0,
         value_coef=0.5,
         max_grad_norm=0.5,

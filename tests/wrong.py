@@ -83,6 +83,7 @@ PYTHON = [
     ({"algo": "ppo", "weighing": "balanced"}, "has no effect on ppo"),
     ({"ramp_until": 5.0}, "choose switch ramp"),
     ({"value_gain": -1.0}, "at least 0"),
+    ({"advantage_floor": -1.0}, "at least 0"),
     ({"predictor_hidden": (8, "a")}, "at least 1"),
     ({"intrinsic_episodic": "no"}, "true or false"),
     ({"eval_every": -1}, "at least 0"),

@@ -338,6 +338,7 @@ PRESETS = {
             "max_grad_norm": 0.5,
             "adam_eps": 1e-5,
             "normalize_advantage": True,
+            "advantage_floor": 0.0,
             "hidden": (64, 64),
             "log_std_init": 0.0,
             "value_gain": 1.0,

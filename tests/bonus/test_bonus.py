@@ -9,6 +9,7 @@ import pytest
 from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jax import Array
 
 from lpo.bonus import Bonus, none, rnd
 from lpo.bonus.scale import Scale, by_returns, by_size, discounted_sums
@@ -223,6 +224,24 @@ def test_the_bonus_reaches_the_gradient():
         gradients[b] = float(jnp.abs(grads.policy[-1].b).sum())
     assert gradients[0.0] == 0.0
     assert gradients[1.0] > 1e-2
+
+
+def test_below_the_floor_an_advantage_makes_a_step_of_its_size():
+    """Ratios are 1 at first, so the gradient is linear in the normalised advantage. Its spread is
+    about .01; with a floor of 1 it is divided by 1, with a floor of 0 by that spread."""
+    c = configure(num_envs=2)
+    parts = assemble(c, problem(c))
+    state = init_state(parts, 0)
+    batch = prepare(parts, state, rollout()).batch
+    spread = 0.01 * batch.advantage / batch.advantage.std(ddof=1)
+    small = batch._replace(advantage=spread)
+
+    def gradient(floor: float) -> Array:
+        weights = ppo.coefficients(parts.update)._replace(advantage_floor=floor, value_coef=0.0)
+        grads, _ = jax.grad(ppo.loss, has_aux=True)(state.params, small, DIST, weights)
+        return grads.policy[-1].w
+
+    np.testing.assert_allclose(gradient(1.0), 0.01 * gradient(0.0), rtol=1e-3, atol=1e-6)
 
 
 def test_none_adds_no_stream():

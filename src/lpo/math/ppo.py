@@ -44,6 +44,9 @@ class PPOOptions:
     """Adam's ε."""
     normalize_advantage: bool = True
     """Normalise advantages within each minibatch."""
+    advantage_floor: Axis[NonNegative] = 0.0
+    """Smallest spread that advantages are divided by (with `normalize_advantage`). Where nearly
+    all is earned, advantages are small, and without a floor their noise makes full steps."""
 
 
 class Batch(NamedTuple):
@@ -66,10 +69,13 @@ class Coefficients(NamedTuple):
     value_coef: Scalar
     entropy_coef: Scalar
     normalize_advantage: bool
+    advantage_floor: Scalar = 0.0
 
 
 def coefficients(c: PPOOptions) -> Coefficients:
-    return Coefficients(c.clip, c.value_coef, c.entropy_coef, c.normalize_advantage)
+    return Coefficients(
+        c.clip, c.value_coef, c.entropy_coef, c.normalize_advantage, c.advantage_floor
+    )
 
 
 def loss(
@@ -80,7 +86,8 @@ def loss(
     log_prob = dist.log_prob(outputs, params.log_std, batch.action)
     advantage = batch.advantage[:, 0]
     if c.normalize_advantage:  # with the sample std (n − 1), as torch's
-        advantage = (advantage - advantage.mean()) / (advantage.std(ddof=1) + 1e-8)
+        spread = jnp.maximum(advantage.std(ddof=1), c.advantage_floor)
+        advantage = (advantage - advantage.mean()) / (spread + 1e-8)
     log_ratio = log_prob - batch.log_prob[:, 0]
     ratio = jnp.exp(log_ratio)
     clipped = jnp.clip(ratio, 1 - c.clip, 1 + c.clip)
