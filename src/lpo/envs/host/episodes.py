@@ -14,7 +14,7 @@ import gymnasium
 import numpy as np
 
 from lpo.envs.codec import Codec
-from lpo.envs.faults import broken, check_finite
+from lpo.envs.faults import Misfit, broken, check_finite
 from lpo.errors import LPOError
 from lpo.types import Step
 
@@ -90,6 +90,8 @@ class EpisodeBatch:
         try:
             obs, reward, terminated, truncated, info = self._envs[i].step(action)
             into[i] = self.codec.observation(obs)
+            if not isinstance(info, dict):
+                raise Misfit(f"its information is {info!r} and must be a dictionary")
             return float(reward), bool(terminated), bool(truncated), info
         except Exception as error:
             raise broken(self._name, i, self._age(i), error) from error
