@@ -15,11 +15,12 @@ author = "the lpo authors"
 project_copyright = author
 release = version = version_of("lpo-rl")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_nb", "sphinx.ext.autodoc"]  # myst_nb reads Markdown and notebooks
 root_doc = "index"
 language = "en"
 
 myst_heading_anchors = 3
+nb_execution_mode = "off"  # a notebook is shown with the outputs it was saved with
 
 autodoc_default_options = {"members": True, "undoc-members": True, "member-order": "bysource"}
 autoclass_content = "both"

@@ -15,6 +15,7 @@ from lpo.config import Config, configure, flat, leaves, with_options
 from lpo.envs.task import TaskOptions
 from lpo.errors import LPOError
 from lpo.math.features import Fourier, Product
+from lpo.math.nets import NetworkOptions
 from lpo.math.ppo import PPOOptions
 from lpo.options import Option, bare, choices, fields_of, in_words
 from lpo.start import Cover, Reset
@@ -30,6 +31,27 @@ def test_the_papers_table():
     assert (c.bonus.alpha, c.bonus.beta, c.ppo.learning_rate) == (2, 1, 1e-4)
     for env, size in (("Hopper", 32), ("Walker2d", 16), ("HalfCheetah", 16)):
         assert configure(env=f"lpo/Sparse{env}-v0").ppo.batch_size == size
+
+
+def test_the_defaults_of_sb3():
+    """The signature of stable_baselines3.PPO 2.x with MlpPolicy, on one environment."""
+    c = configure("ppo", env="lpo/SparseWalker2d-v0", preset="sb3")
+    assert c.ppo == PPOOptions(
+        learning_rate=3e-4,
+        batch_size=64,
+        epochs=10,
+        gamma_ext=0.99,
+        gae_lambda=0.95,
+        clip=0.2,
+        normalize_advantage=True,
+        entropy_coef=0.0,
+        value_coef=0.5,
+        max_grad_norm=0.5,
+        adam_eps=1e-5,
+    )
+    network = NetworkOptions(hidden=(64, 64), log_std_init=0.0, value_gain=1.0, normalize_obs=False)
+    assert c.network == network and c.switch == Every(rollout=2048)
+    assert (c.bonus.kind, c.task.num_envs, c.task.periodic) == ("none", 1, ())
 
 
 def test_the_table_of_algorithms():
@@ -94,7 +116,9 @@ def _plain(plain: Any, option: Option | None = None) -> st.SearchStrategy[Any]:
         return st.just("half" if plain is str else {"a": 1})
     if get_args(plain) and isinstance(get_args(plain)[0], str):
         return st.sampled_from(get_args(plain))
-    return st.lists(st.integers(1, 9), min_size=1, max_size=3).map(tuple)
+    inner = bare(get_args(plain)[0])
+    entries = st.sampled_from(get_args(inner)) if get_args(inner) else st.integers(1, 9)
+    return st.lists(entries, min_size=1, max_size=3).map(tuple)
 
 
 @st.composite

@@ -5,9 +5,9 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "lpo"
 ROOMS = [
-    "errors", "platform", "types", "finite", "theory", "options", "math", "problem", "bonus",
-    "switch", "start", "envs", "algorithms", "config", "engine", "runs", "policy", "agent",
-    "render", "report", "sweep", "cli",
+    "errors", "files", "platform", "types", "finite", "theory", "options", "math", "problem",
+    "bonus", "switch", "start", "envs", "algorithms", "config", "engine", "runs", "policy", "agent",
+    "render", "export", "report", "card", "sweep", "cli",
 ]  # fmt: skip
 
 

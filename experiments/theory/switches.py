@@ -1,93 +1,152 @@
-"""Policy switches against N, lazy and never lazy, on DeepSea(8) and a 20-dimensional linear MDP.
+"""Policy switches against N for every class, and what laziness costs at equal samples.
 
-    python experiments/theory/switches.py      # resumes; writes results/switches.{jsonl,json,png}
+    python experiments/theory/switches.py           # tables and figure of the packed runs
+    python experiments/theory/switches.py --run     # runs what is missing first
 
-One run of N = 10⁶ with the exact critic gives the whole curve, because S-Sampling's factor is held
-fixed; a second family lets the factor grow as ln N, as Alg. 2 writes it, with a run for each N.
-The never-lazy variant is run for N = 100, 1000 and 3000 and is N by construction.
+First part: LPO with the exact critic to N = 10⁸ samples for each class, 3 seeds, K = 5 (the inner
+loop does not touch the trigger much). Second part: lazy, patient and never lazy LPO with the
+sampled critic, 20 seeds, compared at equal environment steps. Fixed before the first run.
 """
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 
-from lpo.report.theory import fits, switches_against_n
-from lpo.theory import zoo
+from lpo.report.figures import colors, panel
+from lpo.report.runs import Runs
+from lpo.report.theory import fits
+from lpo.sweep.study import Run, Study, markdown, said
 from lpo.theory.algorithms import Options
-from lpo.theory.constants import Constants
-from lpo.theory.runner import run
+from lpo.theory.compare import HALVES, Cell, parse_mdp
+from lpo.theory.runner import CLASSES
 
-HERE = Path(__file__).parent / "results"
-GRID = [1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000]
-SEEDS = range(5)
-MDPS = [("deepsea", 8), ("linear", 20)]
-
-
-def jobs():
-    for name, size in MDPS:
-        for seed in SEEDS:
-            yield {"mdp": name, "size": size, "kind": "lazy", "N": GRID[-1], "seed": seed}
-        for N in (100, 1000, 3000):
-            yield {"mdp": name, "size": size, "kind": "always", "N": N, "seed": 0}
-        for N in GRID:
-            for seed in range(2):
-                yield {"mdp": name, "size": size, "kind": "lazy-lnN", "N": N, "seed": seed}
+HERE = Path(__file__).parent
+MANY, FEW, SEEDS = 10**8, 3, 20
+LADDER = "linear:10,num_states=30,num_actions=3"
+ROWS = [("deepsea:6", "box"), (LADDER, "linear"), ("comb", "kernel"), ("comb", "neural"),
+        ("dial", "glm"), ("comb", "finite")]  # fmt: skip
+MDPS = ("deepsea:5", "riverswim:4")
+KINDS = {"lpo": 10_000, "lpo-patient": 30_000, "lpo-always": 1000}  # → N
+BUDGETS = (10**5, 10**5.5, 10**6)
+DELTA = 0.1
+DEEP = {  # deep algorithm → packed runs, line; `lpo` has growing rollouts
+    "lpo": ("figure1/results/half", "--"),
+    "lpo-s": ("components/results/locomotion", ":"),
+}
 
 
-def work(job: dict) -> dict:
-    mdp = zoo.make(job["mdp"], job["size"])
-    factor = np.log(job["N"]) / np.log(1000) if job["kind"] == "lazy-lnN" else 1.0
-    c = Constants.practical(mdp, job["N"], factor=float(factor))
-    algorithm = "lpo-always" if job["kind"] == "always" else "lpo"
-    trace = run(algorithm, mdp, c, job["seed"], Options(critic="exact", roll_in="law"))
-    at = {str(n): int(np.searchsorted(trace.iteration[1:], n)) for n in GRID if n <= job["N"]}
-    return {**job, "switches": trace.switches, "switches_at": at, "copies": trace.copies,
-            "distinct": trace.distinct, "additions": trace.additions, "seconds": trace.seconds,
-            "relative_gap_last": trace.gap_last[-1] / mdp.optimal_value}  # fmt: skip
+def long(mdp: str, name: str, seed: int) -> Cell:
+    options = Options(critic="exact", roll_in="law")
+    return Cell("lpo", mdp, seed, MANY, 1, 3600.0, options, (("K", 5),), function_class=name)
 
 
-def gather(rows: list[dict]) -> tuple[dict, dict]:
-    """One MDP's curve for the figure and its figures for the page."""
-    kinds = {
-        kind: [r for r in rows if r["kind"] == kind] for kind in ("lazy", "always", "lazy-lnN")
-    }
-    n = np.array(GRID, float)
-    lazy = np.array([[r["switches_at"][str(N)] for N in GRID] for r in kinds["lazy"]])
-    grow = [float(np.mean([r["switches"] for r in kinds["lazy-lnN"] if r["N"] == N])) for N in GRID]
-    always = [(r["N"], r["switches"]) for r in kinds["always"]]
-    curve = {"n": n, "lazy": lazy.mean(0), "low": lazy.min(0), "high": lazy.max(0)}
-    curve |= {"always_n": [a for a, _ in always], "always": [s for _, s in always]}
-    return curve, {
-        "N": GRID,
-        "lazy_mean": lazy.mean(0).tolist(),
-        "lazy_over_ln2_N": (lazy.mean(0) / np.log(n) ** 2).round(3).tolist(),
-        "fits_a_b_r2": fits(n, lazy.mean(0)),
-        "factor_ln_N_mean": grow,
-        "factor_ln_N_over_ln2_N": (np.array(grow) / np.log(n) ** 2).round(3).tolist(),
-        "never_lazy": always,
-    }
+def short(mdp: str, name: str, seed: int) -> Cell:
+    return Cell(name, mdp, seed, KINDS[name], 300, 600.0, Options(roll_in="law"), (("K", 10),))
 
 
-def main() -> None:
-    HERE.mkdir(exist_ok=True)
-    path = HERE / "switches.jsonl"
-    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    for job in jobs():
-        if not any(all(row[k] == v for k, v in job.items()) for row in rows):
-            rows.append(work(job))
-            with path.open("a") as file:
-                file.write(json.dumps(rows[-1]) + "\n")
-    curves, report = {}, {}
-    for name, size in MDPS:
-        mine = [r for r in rows if (r["mdp"], r["size"]) == (name, size)]
-        curves[f"{name}({size})"], report[f"{name}({size})"] = gather(mine)
-    switches_against_n(curves, HERE)
-    (HERE / "switches.json").write_text(json.dumps(report, indent=1) + "\n")
-    print(json.dumps(report, indent=1))
+def grid() -> list[Cell]:
+    cells = [long(*row, seed) for row in ROWS for seed in range(FEW)]
+    return cells + [short(m, n, seed) for m in MDPS for n in KINDS for seed in range(SEEDS)]
 
+
+def dimension(mdp: str, name: str) -> int:
+    """A bound of the eluder dimension at the scale of the runs: the smaller of pairs and d."""
+    made = parse_mdp(mdp)
+    F = CLASSES[name](made)
+    size = getattr(F, "dim", getattr(getattr(F, "ball", None), "dim", made.num_pairs))
+    return min(int(size), made.num_pairs)
+
+
+def constant(mdp: str, name: str) -> float:
+    """S_max of Proposition C.7 over C at N = 10⁸, repaired: ln(N𝒩/δ)·dim·log₂(4NW²)·ln N."""
+    F = CLASSES[name](parse_mdp(mdp))
+    cover = F.log_covering(float(np.sqrt(DELTA / (64.0 * MANY**3))))
+    return ((cover + np.log(MANY / DELTA)) * dimension(mdp, name)
+            * np.log2(4 * MANY * F.W**2) * np.log(MANY))  # fmt: skip
+
+
+def curve(found: dict[Cell, Run], mdp: str, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """N and the switches up to it [seeds, N]."""
+    rows = [found[long(mdp, name, seed)]["switches_at"] for seed in range(FEW)]
+    return np.array(HALVES[: len(rows[0])], float), np.array(rows, float)
+
+
+def growth(runs: list[Run]) -> str:
+    found = {run.cell: run for run in runs}
+    lines = []
+    for mdp, name in ROWS:
+        n, rows = curve(found, mdp, name)
+        keep = n >= 1000
+        fit = fits(n[keep], rows.mean(0)[keep])
+        (a, b, r1), (_, _, r2) = fit["log"], fit["log2"]
+        at = [said(rows[:, n == 10**k].ravel(), 0) for k in (4, 6, 8)]
+        late = said((rows[:, -1] - rows[:, n == 10**6].ravel()) / np.log(100), 1)
+        lines.append([name, mdp.split(",")[0], str(dimension(mdp, name)), *at,
+                      f"{a:.0f} + {b:.1f} ln N", f"{r1:.3f}", f"{r2:.3f}", late,
+                      f"{constant(mdp, name):.1e}"])  # fmt: skip
+    head = ["class", "MDP", "dim", "10⁴", "10⁶", "10⁸", "best line", "its R²", "R² of ln² N",
+            "per e-fold, last two decades", "C.7 over C"]  # fmt: skip
+    return markdown(head, lines)
+
+
+def laziness(runs: list[Run]) -> str:
+    found = {run.cell: run for run in runs}
+    lines = []
+    for mdp in MDPS:
+        for name in KINDS:
+            mine = [found[short(mdp, name, seed)] for seed in range(SEEDS)]
+            line = [mdp, name, said([r["switches"] for r in mine], 0)]
+            for steps in BUDGETS:
+                at = HALVES.index(round(steps))
+                gaps = [r["gap_at"][at] for r in mine if len(r["gap_at"]) > at]
+                line.append(f"{said(gaps)} ({len(gaps)})" if len(gaps) > 1 else "–")
+            lines.append(line)
+    head = ["MDP", "algorithm", "switches", "gap / V* after 10⁵ steps", "10^5.5", "10⁶ (runs)"]
+    return markdown(head, lines)
+
+
+def deep() -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Median switches over steps of the deep locomotion runs, 15 of each."""
+    out = {}
+    for label, (name, _) in DEEP.items():
+        runs = Runs([HERE.parent / f"{name}.parquet"]).runs
+        curves = [run.curve("switch/count") for run in runs if run.label == label]
+        steps = min((c[0] for c in curves), key=len)
+        out[label] = steps, np.median([np.interp(steps, *c) for c in curves], axis=0)
+    return out
+
+
+def deep_table() -> str:
+    every = [10**5, 5 * 10**5, 10**6, 2 * 10**6]
+    lines = [
+        [label, *(f"{np.interp(n, steps, counts):.0f}" for n in every)]
+        for label, (steps, counts) in deep().items()
+    ]
+    return markdown(["deep algorithm", *(f"{n:.0e}" for n in every)], lines)
+
+
+def draw(runs: list[Run], out: Path) -> None:
+    found = {run.cell: run for run in runs}
+    color = colors([name for _, name in ROWS])
+    with panel(out, "switches", height=4.2) as ax:
+        for mdp, name in ROWS:
+            n, rows = curve(found, mdp, name)
+            ax.plot(n, rows.mean(0), "o-", ms=2.5, lw=1.2, color=color[name], label=name)
+            ax.fill_between(n, rows.min(0), rows.max(0), color=color[name], alpha=0.2, lw=0)
+        for label, (steps, counts) in deep().items():
+            ax.plot(steps, counts, DEEP[label][1], color="#333", lw=1.6, label=f"deep {label}")
+        ax.set(xscale="log", yscale="log", xlabel="samples N (deep: environment steps)",
+               ylabel="switches", title="Switches against samples")  # fmt: skip
+        ax.legend(fontsize=7, ncols=2)
+
+
+def tables(runs: list[Run]) -> str:
+    return f"{growth(runs)}\n\n{deep_table()}\n\n{laziness(runs)}"
+
+
+STUDY = Study("switches", grid(), tables, draw)
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(STUDY.main(HERE))

@@ -13,12 +13,15 @@ from lpo import config as configs
 from lpo.config import Config
 from lpo.engine.evaluate import evaluate, score
 from lpo.engine.rollout import Episode
+from lpo.envs.make import adopted
+from lpo.envs.registry import import_package
 from lpo.envs.task import CUSTOM, DEFAULT_ENV
 from lpo.errors import LPOError
 from lpo.policy import Policy, Which, load_checkpoint
 from lpo.runs import checkpoint
 from lpo.runs.checkpoint import Checkpoint
-from lpo.runs.loggers import Logger
+from lpo.runs.directory import RunDirectory, free_directory, short_env
+from lpo.runs.loggers import About, Logger, check_installed, open_loggers
 from lpo.runs.run import Run, count_of, make_trainer, stopping_on_signals
 
 A = TypeVar("A", bound="Agent")
@@ -36,7 +39,7 @@ class Agent:
         algo: str | None = None,
         preset: str = "paper",
         eval_env: Any = None,
-        loggers: Sequence[Logger] = (),
+        loggers: Sequence[Logger | str] = (),
         config: Config | None = None,
         saved: Checkpoint | None = None,
         **options: Any,
@@ -44,16 +47,21 @@ class Agent:
         """Makes an agent for an environment.
 
         Args:
-            env: a Gymnasium id, an Env, a function that makes one, or a VectorEnv.
+            env: a Gymnasium id, an Env, a function that makes one, a VectorEnv, or a VecEnv of
+                stable-baselines3.
             algo: a row of the table, for instance "lpo-s" (the row of the class by default).
             preset: named values to start from.
             eval_env: an environment for evaluations, where ``env`` is an object.
-            loggers: objects with ``write(step, metrics, timing)``.
+            loggers: objects with ``write(step, metrics, timing)``, or names: "tensorboard",
+                "wandb", "mlflow". Named ones keep their files in a new folder in ``runs``.
             config: a whole configuration, instead of ``algo``, ``preset`` and options.
             saved: a checkpoint to continue from; see ``load``.
             options: options by the names of their flags (``batch_size=64``, ``hidden=[64, 64]``),
                 and parts by name or as objects (``bonus=lpo.bonus.RND(inputs="s")``).
         """
+        env, eval_env = adopted(env), adopted(eval_env)
+        if config is None and isinstance(env, str) and ":" in env:
+            import_package(env)  # the caller names it
         self.config = config or configs.configure(
             self._row(algo), env=_id(env), preset=preset, **{**count_of(env), **options}
         )
@@ -63,6 +71,7 @@ class Agent:
             )
         self._sources = (None if isinstance(env, str) else env, eval_env)
         self._loggers = tuple(loggers)
+        check_installed([x for x in self._loggers if isinstance(x, str)])
         self._rng = np.random.default_rng(self.config.seed)
         self._policy: Policy | None = None
         self._run = None if saved is None else self._make_run(saved)
@@ -79,7 +88,18 @@ class Agent:
         trainer = make_trainer(self.config, *self._sources)
         if saved is not None:
             trainer.restore(saved.arrays)
-        return Run(trainer, loggers=self._loggers)
+        return Run(trainer, loggers=self._open_loggers(trainer.env_steps))
+
+    def _open_loggers(self, step: int) -> list[Logger]:
+        """Returns the loggers; those that were named are made."""
+        names = [x for x in self._loggers if isinstance(x, str)]
+        ready = [x for x in self._loggers if not isinstance(x, str)]
+        if not names:
+            return ready
+        c = self.config
+        stem = f"{c.algo}-{short_env(c.task.env)}-s{c.seed}"
+        directory = RunDirectory(free_directory(Path("runs"), stem))
+        return [*ready, *open_loggers(names, About(directory, configs.flat(c), step))]
 
     @property
     def algo(self) -> str:
@@ -201,7 +221,7 @@ class Agent:
         *,
         eval_env: Any = None,
         which: Which = "best",
-        loggers: Sequence[Logger] = (),
+        loggers: Sequence[Logger | str] = (),
     ) -> A:
         """Returns the agent in a file of ``save``, or in the best or last checkpoint of a run."""
         saved = load_checkpoint(Path(path), which)
@@ -221,6 +241,8 @@ class Agent:
                 f"{path} was trained on an environment object; pass it as env= to load the agent."
             )
         if isinstance(env, str):
+            if ":" in env:
+                import_package(env)
             c = configs.with_options(c, {"env": env})
         source = c.task.env if env is None else env
         return cls(source, config=c, eval_env=eval_env, loggers=loggers, saved=saved)

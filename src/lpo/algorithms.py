@@ -50,7 +50,7 @@ ALGORITHMS: dict[str, Algorithm] = {
 
 def get(name: str) -> Algorithm:
     """Returns a row of the table. Raises LPOError for an unknown name."""
-    if name not in ALGORITHMS:
+    if not isinstance(name, str) or name not in ALGORITHMS:
         hint = nearest(str(name), ALGORITHMS)
         raise LPOError(f"No algorithm is called {name!r}; {hint}")
     return ALGORITHMS[name]

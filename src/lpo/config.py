@@ -11,12 +11,13 @@ import dataclasses
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import annotated_types as at
+import pydantic
 
-from lpo import algorithms
-from lpo.bonus import RND, BonusPart
+from lpo import algorithms, files
+from lpo.bonus import RND, BonusPart, ScaleOptions, Weighing
 from lpo.envs.task import DEFAULT_ENV, TaskOptions
 from lpo.errors import LPOError, named, nearest
 from lpo.math.features import FeatureOptions
@@ -41,7 +42,14 @@ from lpo.start import Reset, StartPart
 from lpo.switch import Growth, SwitchPart
 
 FORMAT = 2
-CHOICES = ("bonus", "switch", "start", "features")  # parts that are chosen by name
+CHOICES: dict[str, type[Part]] = {  # parts that are chosen by name
+    "bonus": BonusPart,
+    "switch": SwitchPart,
+    "start": StartPart,
+    "features": FeatureOptions,
+    "scale": ScaleOptions,
+    "weighing": Weighing,
+}
 
 
 @options
@@ -68,6 +76,20 @@ class CheckpointOptions:
     """Number of latest checkpoints to keep; the best by evaluation is kept too."""
 
 
+LoggerNames = Annotated[
+    tuple[Literal["tensorboard", "wandb", "mlflow"], ...],
+    pydantic.BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value),
+]
+
+
+@options
+class LogOptions:
+    """Loggers of the run directory, beside its own metrics.jsonl."""
+
+    loggers: LoggerNames = ("tensorboard",)
+    """Where metrics go as well: tensorboard, wandb, mlflow. Without a value: nowhere else."""
+
+
 Seed = Annotated[int, at.Ge(0), at.Le(2**32 - 1)]
 
 
@@ -86,6 +108,7 @@ class Config:
     network: NetworkOptions = NetworkOptions()
     evaluation: EvaluationOptions = EvaluationOptions()
     checkpoints: CheckpointOptions = CheckpointOptions()
+    logs: LogOptions = LogOptions()
     bonus: BonusPart = RND()
     switch: SwitchPart = Growth()
     start: StartPart = Reset()
@@ -241,13 +264,13 @@ def with_axes(c: Config, values: Mapping[str, Any]) -> Config:
 
 
 def with_part(c: Config, name: str, new: Any) -> Config:
-    """Returns ``c`` with another bonus, switch, start or feature map, by name or as an object."""
+    """Returns ``c`` with another bonus, switch, …, by name or as an object."""
     places = choices_of(c).get(name)
     if places is None:
         raise LPOError(
             f"{named(name)} has no effect on {c.algo}, whose parts have no {name}; leave it out."
         )
-    base = bare(fields_of(Config)[name].hint) if name != "features" else FeatureOptions
+    base = CHOICES[name]
     if not isinstance(new, str | base):
         raise LPOError(
             f"{named(name)} is {new!r}, but must be {in_words(base)}; pass one of these names, "
@@ -258,19 +281,18 @@ def with_part(c: Config, name: str, new: Any) -> Config:
 
 def unknown_option(c: Config, name: str, known: Mapping[str, Any]) -> str:
     """Returns the sentence for an option that ``c`` does not have."""
-    for base, slot in ((BonusPart, "bonus"), (SwitchPart, "switch"), (StartPart, "start")):
+    for slot, base in CHOICES.items():
         for cls in base.kinds.all():
-            if name in shorts_of(cls):
+            if name in shorts_of(cls) and hasattr(c, slot):
                 return (
                     f"{named(name)} has no effect on {c.algo} with {slot} "
                     f"{getattr(c, slot).kind!r}; leave it out, or choose {named(slot)} {cls.kind}."
                 )
-    for cls in FeatureOptions.kinds.all():
-        if name in shorts_of(cls):
-            return (
-                f"{named(name)} has no effect here; leave it out, or choose parts with "
-                f"{named('features')} {cls.kind}."
-            )
+            if name in shorts_of(cls):
+                return (
+                    f"{named(name)} has no effect here; leave it out, or choose parts with "
+                    f"{named(slot)} {cls.kind}."
+                )
     hint = nearest(name, [*known, *CHOICES], "see `lpo train --help` for all.")
     return f"There is no option {name!r}; {hint}"
 
@@ -300,7 +322,26 @@ PRESETS = {
     "paper": Preset("the paper's table, batch size by environment", {}),
     "sb3": Preset(
         "stable-baselines3's PPO defaults: one environment, no observation normalisation",
-        {"num_envs": 1, "normalize_obs": False, "learning_rate": 3e-4, "batch_size": 64},
+        {
+            "num_envs": 1,
+            "normalize_obs": False,
+            "periodic": (),
+            "rollout": 2048,
+            "learning_rate": 3e-4,
+            "batch_size": 64,
+            "epochs": 10,
+            "gamma_ext": 0.99,
+            "gae_lambda": 0.95,
+            "clip": 0.2,
+            "value_coef": 0.5,
+            "entropy_coef": 0.0,
+            "max_grad_norm": 0.5,
+            "adam_eps": 1e-5,
+            "normalize_advantage": True,
+            "hidden": (64, 64),
+            "log_std_init": 0.0,
+            "value_gain": 1.0,
+        },
     ),
     "gpu": Preset(
         "one big run on a GPU: 4,096 environments, large minibatches (with --device gpu)",
@@ -362,8 +403,8 @@ def to_json(c: Config) -> str:
 def from_json(text: str | bytes, source: str) -> Config:
     """Returns the configuration in ``text``. Raises LPOError, which names ``source``."""
     try:
-        values = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        values = files.parse_json(text)
+    except ValueError as error:
         raise LPOError(
             f"{source} is not a configuration ({error}); pass the config.json of a run."
         ) from error
@@ -432,8 +473,8 @@ def from_version_1(values: Mapping[str, Any]) -> Config:
 
 def _version_1_names() -> set[str]:
     """Returns the options of our own parts, as 0.1 had them."""
-    tables = BonusPart.kinds, SwitchPart.kinds, StartPart.kinds, FeatureOptions.kinds
-    parts = {name for table in tables for cls in table.ours.values() for name in shorts_of(cls)}
+    tables = [base.kinds.ours.values() for base in CHOICES.values()]
+    parts = {name for table in tables for cls in table for name in shorts_of(cls)}
     return (
         parts | {leaf.short for leaf in leaves(Config())} | set(choices_of(Config())) | {"features"}
     )
@@ -442,6 +483,6 @@ def _version_1_names() -> set[str]:
 def read(path: Path) -> Config:
     """Returns the configuration in a file."""
     try:
-        return from_json(path.read_text(), str(path))
-    except (OSError, UnicodeDecodeError) as error:
+        return from_json(files.read_text(path), str(path))
+    except (OSError, ValueError) as error:
         raise LPOError(f"Cannot read {path} ({error}); pass the config.json of a run.") from error

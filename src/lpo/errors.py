@@ -10,8 +10,19 @@ from contextvars import ContextVar
 SPEAKS_FLAGS: ContextVar[bool] = ContextVar("speaks_flags", default=False)
 
 
+LONGEST = 600  # characters of a message on each side of a cut
+
+
 class LPOError(Exception):
-    """An error that the user can correct. The message says what is wrong and what to do."""
+    """An error that the user can correct. The message says what is wrong and what to do.
+
+    It is one line that a terminal can show, whatever a file held that it quotes.
+    """
+
+    def __init__(self, message: str):
+        if len(message) > 2 * LONGEST:
+            message = f"{message[:LONGEST]} […] {message[-LONGEST:]}"
+        super().__init__("".join(c if c.isprintable() else " " for c in message))
 
 
 def named(option: str) -> str:
@@ -22,7 +33,7 @@ def named(option: str) -> str:
 def nearest(name: str, known: Iterable[str], otherwise: str | None = None) -> str:
     """Returns a hint for an unknown name: a similar known name, else ``otherwise`` or all names."""
     known = list(known)
-    near = difflib.get_close_matches(name, known, n=1)
+    near = difflib.get_close_matches(name[:60], known, n=1)
     if near:
         return f"did you mean {near[0]!r}?"
     return otherwise or f"choose one of {', '.join(known)}."

@@ -211,8 +211,8 @@ def in_words(hint: Any) -> str:
     if get_origin(plain) is Literal:
         return f"one of {', '.join(map(str, get_args(plain)))}"
     if get_origin(plain) is tuple:
-        filled = "with at least one entry, " if any(isinstance(m, at.MinLen) for m in marks) else ""
-        return f"a list {filled}each of them {in_words(get_args(plain)[0])}"
+        filled = " with at least one entry" if any(isinstance(m, at.MinLen) for m in marks) else ""
+        return f"a list{filled}, each of them {in_words(get_args(plain)[0])}"
     kinds = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
     if plain in kinds:
         even = any(isinstance(mark, at.MultipleOf) for mark in marks)

@@ -1,9 +1,10 @@
-"""Settings of JAX for agents on the host, the same for the command line and for Python."""
+"""Variables of the environment: settings of JAX for agents on the host, and packages to import."""
 
 from __future__ import annotations
 
 import os
 import sys
+from contextvars import ContextVar
 
 # The environments run on the CPU and the networks are small, so learning runs there too. More
 # threads for linear algebra would cost more time than they save.
@@ -13,9 +14,28 @@ DEFAULTS = {
     "OPENBLAS_NUM_THREADS": "1",
 }
 
+# Loops whose length the GPU decides itself, as one graph: it need not ask the host at each turn.
+GPU_LOOPS = "--xla_gpu_enable_command_buffer=+WHILE,+CONDITIONAL"
+
+IMPORT = "LPO_IMPORT"  # packages that the user trusts, with commas between them
+# Set by the command line: the packages of ``--import``.
+TRUSTED: ContextVar[tuple[str, ...]] = ContextVar("trusted", default=())
+
+
+def trusted_packages() -> list[str]:
+    """Returns the packages that the user wants imported, for files that name them."""
+    given = os.environ.get(IMPORT, "").split(",")
+    return list(dict.fromkeys(name for name in (*given, *TRUSTED.get()) if name))
+
 
 def prefer_host() -> None:
     """Sets the variables that the user has not set. Does nothing once JAX is imported."""
     if "jax" not in sys.modules:
         for name, value in DEFAULTS.items():
             os.environ.setdefault(name, value)
+
+
+def prefer_device() -> None:
+    """Sets XLA's flag for programs on a GPU, unless the user has set flags or JAX is imported."""
+    if "jax" not in sys.modules:
+        os.environ.setdefault("XLA_FLAGS", GPU_LOOPS)

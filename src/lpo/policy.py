@@ -18,9 +18,10 @@ import safetensors
 import safetensors.numpy
 from gymnasium import spaces
 
-from lpo import config
+from lpo import config, files
 from lpo.config import Config
 from lpo.engine.rollout import HostPolicy
+from lpo.envs.angles import Angles
 from lpo.envs.codec import Codec
 from lpo.envs.faults import Misfit
 from lpo.envs.spaces import from_dict, to_dict
@@ -35,6 +36,7 @@ from lpo.runs.directory import RunDirectory
 from lpo.types import SpaceCodec
 
 Which = str  # "best" or "last"
+CARD = "model"  # the name of the policy in a folder of `lpo card`
 
 
 class Policy:
@@ -55,7 +57,8 @@ class Policy:
 
     @classmethod
     def load(cls, path: str | Path, which: Which = "best") -> Policy:
-        """Returns the policy of a run directory (its best or last checkpoint) or a saved file."""
+        """Returns the policy of a run directory (its best or last checkpoint), a saved file or a
+        folder that `lpo card` made."""
         return cls.of(load_checkpoint(Path(path), which), str(path))
 
     @classmethod
@@ -98,7 +101,8 @@ class Policy:
         """Returns the policy of ``to_bytes``; ``source`` names it in errors."""
         try:
             size = int.from_bytes(data[:8], "little")
-            record = json.loads(json.loads(data[8 : 8 + size])["__metadata__"]["lpo"])
+            header = files.parse_json(data[8 : 8 + size])
+            record = files.parse_json(header["__metadata__"]["lpo"])
             return cls.of(Checkpoint(safetensors.numpy.load(data), record), source)
         except (safetensors.SafetensorError, ValueError, LookupError, TypeError) as error:
             raise LPOError(
@@ -142,7 +146,10 @@ def codec_of(record: dict[str, Any], c: Config, source: str) -> SpaceCodec:
     saved = record.get("spaces")
     if isinstance(saved, dict):
         return Codec(
-            c.task.env, from_dict(saved.get("observation")), from_dict(saved.get("action"))
+            c.task.env,
+            from_dict(saved.get("observation")),
+            from_dict(saved.get("action")),
+            angles_of(record, source),
         )
     if c.task.env == CUSTOM:
         raise LPOError(
@@ -154,6 +161,15 @@ def codec_of(record: dict[str, Any], c: Config, source: str) -> SpaceCodec:
         return env.codec
     finally:
         env.close()
+
+
+def angles_of(record: dict[str, Any], source: str) -> Angles:
+    """Returns the places that the policy sees as (cos, sin)."""
+    saved = record["env"].get("periodic", [])
+    places = isinstance(saved, list) and all(type(place) is int and place >= 0 for place in saved)
+    if not places or saved != sorted(set(saved)):
+        raise LPOError(f"{source} does not say which numbers are angles; pass a complete run.")
+    return tuple(saved)
 
 
 def actor_of(arrays: dict[str, np.ndarray], c: Config, codec: SpaceCodec) -> HostPolicy:
@@ -174,13 +190,14 @@ def _shape(*sizes: int) -> np.ndarray:
 
 
 def load_checkpoint(path: Path, which: Which) -> Checkpoint:
-    """Returns a checkpoint of a run directory ("best" by evaluation, or "last") or a saved file."""
+    """Returns a checkpoint of a run directory ("best" by evaluation, or "last"), file or card."""
     if which not in ("best", "last"):
         raise LPOError(f"There is no {which!r} checkpoint; choose best or last.")
     run = RunDirectory(path)
     if run.checkpoints.is_dir():
+        run.check()
         return run.best() if which == "best" else run.latest()[0]
-    return checkpoint.load(path.with_suffix(".safetensors"))
+    return checkpoint.load((path / CARD if path.is_dir() else path).with_suffix(".safetensors"))
 
 
 def batch_observation(codec: SpaceCodec, observation: Any) -> tuple[np.ndarray, bool]:

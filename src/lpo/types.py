@@ -41,6 +41,7 @@ class SpaceCodec(Protocol):
     raw_action_space: spaces.Space[Any]
     observation_space: Any  # flat
     action_space: Any  # flat
+    angles: tuple[int, ...]  # places of a flat observation that the policy sees as (cos, sin)
 
     def observation(self, obs: Any) -> np.ndarray:
         """Returns one observation of ``raw_observation_space`` as a flat array [O]."""

@@ -7,9 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium import spaces
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lpo.bonus import Bonus, none, rnd
-from lpo.bonus.scale import discounted_sums
+from lpo.bonus.scale import Scale, by_returns, by_size, discounted_sums
 from lpo.config import configure
 from lpo.engine.learner import assemble, init_state, prepare
 from lpo.engine.rollout import empty_rollout
@@ -28,7 +30,7 @@ def problem(c) -> Problem:
 def make(inputs: Inputs = "sa", **overrides) -> Bonus:
     options: dict[str, Any] = dict(
         num_envs=2,
-        gamma=0.5,
+        scale=by_returns(0.5),
         learning_rate=1e-2,
         passes=20,
         batch_size=8,
@@ -80,6 +82,49 @@ def test_the_filter_goes_on_from_one_rollout_to_the_next():
     for value in raw:
         expected = 0.5 * expected + value
     assert float(after.discounted[0]) == pytest.approx(expected, rel=1e-4)
+
+
+@given(gamma=st.floats(0.0, 0.9999), size=st.floats(1e-3, 1e3), num_envs=st.sampled_from([1, 8]))
+@settings(max_examples=30, deadline=None)
+def test_a_constant_bonus_has_a_discounted_sum_of_one(gamma, size, num_envs):
+    """Scale `size`: for any γ, any number of environments and any task, b/scale = 1 − γ."""
+    b = jnp.full((64 // num_envs, num_envs), size)
+    scale = by_size(gamma, 100.0)
+    out = scale.apply(jnp.zeros(num_envs), scale.init(), b, b > 0)
+    np.testing.assert_allclose(out.bonus / (1 - gamma), 1.0, rtol=1e-3)
+
+
+def test_the_recent_size_by_hand():
+    """γ = ½, half-life 4 steps. First b² = 16 on 4 steps, then 1 on 4 steps, of which 2 are real.
+
+    First: √16/(1−½) = 8, so b/scale = ½. Then the old weight is 4·√½, the mean square is
+    (2√2·16 + 2)/(2√2 + 2) = 9.787, and the scale is 2·√9.787 = 6.257.
+    """
+    scale = by_size(0.5, 4.0)
+    first = jnp.full((2, 2), 4.0)
+    out = scale.apply(jnp.zeros(2), scale.init(), first, first > 0)
+    np.testing.assert_allclose(out.bonus, 0.5)
+    valid = jnp.array([[True, True], [False, False]])
+    out = scale.apply(jnp.zeros(2), out.returns, 1.0 * valid, valid)
+    assert float(out.metrics["bonus/scale"]) == pytest.approx(6.2569, rel=1e-4)
+    np.testing.assert_allclose(out.bonus, valid / 6.2569, rtol=1e-4)
+
+
+def scale_after(scale: Scale, sizes: list[float]) -> float:
+    """The scale after 100 steps of each of these bonuses."""
+    discounted, returns, found = jnp.zeros(1), scale.init(), 0.0
+    for b in sizes:
+        steps = jnp.full((100, 1), b)
+        _, discounted, returns, metrics = scale.apply(discounted, returns, steps, steps > 0)
+        found = float(metrics["bonus/scale"])
+    return found
+
+
+def test_a_warm_up_is_forgotten_by_size_and_kept_by_returns():
+    """A bonus of 100 on 100 steps, then 1 for 20 half-lives of 100 steps, with γ = .9."""
+    sizes = [100.0] + [1.0] * 20
+    assert scale_after(by_size(0.9, 100.0), sizes) == pytest.approx(1 / (1 - 0.9), rel=0.01)
+    assert scale_after(by_returns(0.9), sizes) > 100
 
 
 def test_padding_changes_nothing():

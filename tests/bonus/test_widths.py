@@ -13,7 +13,8 @@ from scipy import optimize
 
 from lpo.bonus import elliptic, width_network
 from lpo.bonus.elliptic import width
-from lpo.bonus.scale import Shape, shaped
+from lpo.bonus.scale import by_returns
+from lpo.bonus.shape import Shape, shaped
 from lpo.bonus.width import Reservoir, refill, width_loss
 from lpo.engine.rollout import empty_rollout
 from lpo.math import features
@@ -91,7 +92,7 @@ def two_places(steps=60, pad=0):
 
 
 STATE = features.reader("s", 2, 0, lambda action: action)
-COMMON: dict[str, Any] = dict(num_envs=2, gamma=0.9, gamma_ext=0.9, threshold=0.1)
+COMMON: dict[str, Any] = dict(num_envs=2, scale=by_returns(0.9), gamma_ext=0.9, threshold=0.1)
 
 
 def kernel_bonus(shape: Shape = "raw"):

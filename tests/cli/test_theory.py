@@ -39,8 +39,20 @@ def test_flags_reach_the_run(capsys):
     assert row["iterations"] == row["switches"] == 60
 
 
+def test_classes_transfer_errors_and_mdps_with_options(capsys):
+    o = TheoryOptions(mdp="linear:4,num_states=8,bias=0.3", N=60, M=20, K=4, transfer=True,
+                      function_class="kernel", bonus_share=1.0, json=True)  # fmt: skip
+    assert theory(o) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert row["mdp"] == "misspecified(4, 0.3)" and row["transfer_most"] >= row["transfer_last"] > 0
+    theory(TheoryOptions(constants="theory", json=True))
+    row = json.loads(capsys.readouterr().out)
+    asked = [row[f"trajectories, {r}"] for r in ("claimed", "repaired", "written")]
+    assert asked == sorted(asked)
+
+
 @pytest.mark.parametrize(
-    "words", [["--mdp", "nowhere"], ["--mdp", "deepsea:x"], ["--algorithm", "sarsa"],
+    "words", [["--mdp", "nowhere"], ["--mdp", "linear:6,bias"], ["--function-class", "spline"], ["--mdp", "deepsea:x"], ["--algorithm", "sarsa"],
               ["--gamma", "1.5"], ["--delta", "2"], ["compare", "--algorithms", "sarsa"],
               ["compare", "--mdps", "nowhere"], ["compare", "--processes", "1000"]],
 )  # fmt: skip

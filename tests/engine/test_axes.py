@@ -16,11 +16,17 @@ from lpo.math.distributions import ActionSpec
 from lpo.options import fields_of, with_tracers
 
 SPACE = Space(3, ActionSpec(low=(-1.0, -1.0), high=(1.0, 1.0)), 20)
-BEFORE = ("threshold", "seed", "log_std_init")  # read before the learner: task, keys, first state
+BEFORE = (
+    "threshold",
+    "seed",
+    "log_std_init",
+    "value_gain",
+)  # read before the learner: task, keys, first state
 
 
-def small(algo: str) -> Config:
+def small(algo: str, **more: Any) -> Config:
     sizes: dict[str, Any] = {} if algo == "ppo" else {"gamma_int": 0.9}
+    sizes |= more
     return configure(algo, num_envs=2, rollout=16, batch_size=8, epochs=1, hidden=[8], **sizes)
 
 
@@ -46,16 +52,19 @@ def learned(c: Config, state):
 
 
 @pytest.mark.parametrize(
-    ("algo", "least"),
+    ("algo", "parts", "least"),
     [
-        pytest.param("lpo", 12, marks=pytest.mark.slow),
-        pytest.param("pcpg", 14, marks=pytest.mark.slow),
-        pytest.param("eniac-original", 13, marks=pytest.mark.slow),
+        pytest.param("lpo", {}, 12, marks=pytest.mark.slow),
+        pytest.param(
+            "lpo", {"scale": "size", "weighing": "balanced-fading"}, 17, marks=pytest.mark.slow
+        ),
+        pytest.param("pcpg", {}, 14, marks=pytest.mark.slow),
+        pytest.param("eniac-original", {}, 13, marks=pytest.mark.slow),
     ],
 )
-def test_axes_are_traced_together_and_give_the_same_numbers(algo, least):
+def test_axes_are_traced_together_and_give_the_same_numbers(algo, parts, least):
     """Two runs of one program, the second with every axis changed, against each run alone."""
-    c = small(algo)
+    c = small(algo, **parts)
     found = axes(c)
     assert len(found) >= least
     others = {short: leaf.value * 0.5 + 0.01 for short, leaf in found.items()}

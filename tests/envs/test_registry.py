@@ -11,8 +11,9 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.utils.env_checker import check_env
 
-from lpo.envs import find_spec, register_envs
+from lpo.envs import describe, find_spec, register_envs
 from lpo.envs.specs import MOUNTAIN_CAR, TASKS
 from lpo.errors import LPOError
 
@@ -89,7 +90,7 @@ def test_mountain_car_pays_at_the_goal_only():
         ("lpo/SparseHoper-v0", "lpo/SparseHopper-v0"),
         ("CartPole-v9", "CartPole-v1"),
         ("zzzzzz", "lpo list"),
-        ("no_such_package:Thing-v0", "cannot be imported"),
+        ("no_such_package:Thing-v0", "`import no_such_package` first"),
         ("not an id", "package:Name-v0"),
     ],
 )
@@ -101,3 +102,21 @@ def test_unknown_ids_name_the_closest(name, expected):
 def test_unknown_keyword_is_refused():
     with pytest.raises(TypeError, match="speed"):
         gymnasium.make("lpo/SparseHopper-v0", speed=2.0)
+
+
+@pytest.mark.parametrize("env_id", [row["id"] for row in describe()])
+@pytest.mark.filterwarnings("ignore:.*infinity. This is probably too")  # as its own MuJoCo tasks
+def test_gymnasium_finds_no_fault(env_id):
+    """Its checker of a task, and the passive one of `make` over steps and resets; a warning fails.
+
+    Gymnasium advises against observations without bounds, which its own bodies have too.
+    """
+    with gymnasium.make(env_id) as env:
+        assert "PassiveEnvChecker" in str(env)
+        env.action_space.seed(0)
+        env.reset(seed=0)
+        for _ in range(60):
+            _, _, terminated, truncated, _ = env.step(env.action_space.sample())
+            if terminated or truncated:
+                env.reset()
+        check_env(env.unwrapped, skip_render_check=True)

@@ -292,6 +292,70 @@ def test_curves_are_drawn_to_a_hundredth_of_a_pixel():
     assert slim(line) == '<path d="M 1.23 -7\nL 10 1\n" transform="scale(0.015625)"/>'
 
 
+def unguarded(page) -> str:
+    """The page without the line that forbids scripts to a browser, so that a probe can run."""
+    text, removed = re.subn(r"<meta http-equiv=[^>]*>", "", page.read_text())
+    assert removed == 1
+    return text
+
+
+def browse(page, folder, width=1280) -> list[str]:
+    """Returns what Chromium writes to its console while it draws a page to shot.png."""
+    flags = """--headless --no-sandbox --disable-gpu --disable-background-networking --no-first-run
+        --disable-component-update --disable-sync --enable-logging=stderr"""
+    ended = subprocess.run(
+        ["chromium", *flags.split(), f"--user-data-dir={folder / 'profile'}",
+         f"--window-size={width},2000", f"--screenshot={folder / 'shot.png'}", page.as_uri()],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    return [line for line in ended.stderr.splitlines() if "CONSOLE" in line]
+
+
+MARKUP = """</title></style><img src=x onerror="console.log('hacked')">"><b onclick=x>'<script>\
+console.log("hacked")</script>$\\frac{ | & \x1b[2J é"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Chromium")
+def test_a_run_whose_every_text_is_markup_is_shown_as_text(tmp_path):
+    task = {
+        "id": MARKUP, "preset": MARKUP, "quantity": MARKUP, "threshold": 0.5, "max_return": 10.0,
+        "env_kwargs": {MARKUP: MARKUP},
+        "projection": [TASK["projection"][i] | {"name": MARKUP} for i in (0, 1)],
+    }  # fmt: skip
+    name = MARKUP.replace("/", "∕").replace("\x1b", "")
+    names = [f"{i}{name}" for i in range(2)]
+    for i, run in enumerate(names):
+        options = {"env": MARKUP, "env_kwargs": {MARKUP: MARKUP}, "threshold": MARKUP, "seed": i}
+        path = write_run(tmp_path / "g" / run, [1.0, 2.0], task=task, **options)
+        timing = {"env_steps": 2000, f"time/{MARKUP}_s": 3.0}
+        (path / "timing.jsonl").write_text(json.dumps(timing) + "\n")
+    rows = [{"name": run, "label": f"{i}{MARKUP}"} for i, run in enumerate(names)]
+    (tmp_path / "g" / "sweep.json").write_text(json.dumps({"name": MARKUP, "runs": rows}))
+    assert lpo("report", tmp_path / "g", "--title", MARKUP, "--out", tmp_path / "r") == 0
+    page = tmp_path / "r" / "index.html"
+    assert "No clip of 2 cells" in page.read_text()
+    probe = """<script>addEventListener("load", () => {
+        const all = [...document.querySelectorAll("*")];
+        const odd = all.filter(e => [...e.attributes].some(a => a.name.startsWith("on")));
+        const tags = [...new Set(all.map(e => e.localName))].sort().join(" ");
+        const text = document.body.innerText.split("hacked").length;
+        const far = [...document.images].filter(i => !i.src.startsWith("data:")).length;
+        const seen = [document.scripts.length, odd.length, far, text > 20, tags];
+        console.log("probe:" + seen.join(";"));
+    })</script></body>"""
+    page.write_text(unguarded(page).replace("</body>", probe))
+    said = browse(page, tmp_path)
+    assert len(said) == 1, said
+    scripts, odd, far, shown, tags = re.findall(r'probe:(.*?)"', said[0])[0].split(";")
+    assert (scripts, odd, far, shown) == ("1", "0", "0", "true")
+    known = """body code details div figcaption figure footer h1 h2 head html img link meta p script
+        span style summary table tbody td th title tr"""
+    assert set(tags.split()) == set(known.split())
+    for file in (tmp_path / "r" / "data").glob("*.md"):
+        assert not re.search(r"(?<!\\)<\w", file.read_text()), file
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Chromium")
 @pytest.mark.parametrize("width", [390, 1280], ids=["phone", "desk"])
@@ -306,15 +370,8 @@ def test_a_browser_shows_the_page_without_a_complaint(sweep, tmp_path, width):
         const right = parts.map(part => part.getBoundingClientRect().right);
         console.log("right:" + Math.ceil(Math.max(...right)));
     }})</script></body>"""
-    page.write_text(page.read_text().replace("</body>", probe))
-    flags = """--headless --no-sandbox --disable-gpu --disable-background-networking --no-first-run
-        --disable-component-update --disable-sync --enable-logging=stderr"""
-    ended = subprocess.run(
-        ["chromium", *flags.split(), f"--user-data-dir={tmp_path / 'profile'}",
-         f"--window-size={width},2000", f"--screenshot={tmp_path / 'shot.png'}", page.as_uri()],
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    said = [line for line in ended.stderr.splitlines() if "CONSOLE" in line]
+    page.write_text(unguarded(page).replace("</body>", probe))
+    said = browse(page, tmp_path, width)
     assert len(said) == 1 and "right:" in said[0], said
     assert width * 0.8 < int(re.findall(r"right:(\d+)", said[0])[0]) <= width
     assert (tmp_path / "shot.png").stat().st_size > 10_000

@@ -1,4 +1,8 @@
-"""The theory's figures: the numbers that are drawn, by hand."""
+"""The theory's figures by hand, and its pages: the tables are those of the packed studies."""
+
+import runpy
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -6,6 +10,35 @@ import pytest
 pytest.importorskip("numba")
 
 from lpo.report.theory import color_of, fits, step_curves, switch_curves, switches_against_n
+from lpo.sweep.study import Study, read
+
+ROOT = Path(__file__).parents[2]
+STUDIES = ROOT / "experiments" / "theory"
+NAMES = ("classes", "scaling")
+packed = pytest.mark.skipif(
+    not STUDIES.is_dir(), reason="packed studies are in the repository, not in the sdist"
+)
+
+
+@cache
+def study(name: str) -> Study:
+    return runpy.run_path(str(STUDIES / f"{name}.py"))["STUDY"]
+
+
+@packed
+def test_every_study_is_known_here():
+    assert sorted(p.stem for p in (STUDIES / "results").glob("*.parquet")) == sorted(NAMES)
+
+
+@packed
+@pytest.mark.parametrize("name", NAMES)
+def test_the_tables_of_a_study_are_those_of_its_packed_runs(name):
+    """Every cell of the grid is in the file, once, and the page prints its tables as they are."""
+    runs, grid = read(STUDIES / "results" / f"{name}.parquet"), study(name).grid
+    assert sorted(run.cell.key for run in runs) == sorted(cell.key for cell in set(grid))
+    page = (ROOT / "docs" / "results" / "theory.md").read_text(encoding="utf-8")
+    for table in study(name).table(runs).split("\n\n"):
+        assert table in page
 
 
 def test_gaps_are_steps_and_end_with_their_run():

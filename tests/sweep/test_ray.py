@@ -114,3 +114,46 @@ def test_a_stopped_sweep_leaves_checkpoints_and_a_failed_run_is_named(tmp_path, 
     ended = subprocess.run([*command, str(root)], capture_output=True, text=True, timeout=300)
     assert ended.returncode == 1 and "1/4 done" in ended.stdout and "3 failed" in ended.stdout
     assert ended.stdout.count("thesis.tex, which is not a file of a run; move it away. (log: ") == 3
+
+
+GROUPS = """
+name = "groups"
+algos = ["ppo", "eniac"]
+envs = ["lpo/DeepSea-v0"]
+seeds = 2
+steps = 12_000
+[overrides]
+num_envs = 4
+rollout = 64
+batch_size = 16
+epochs = 2
+hidden = [8]
+eval_every = 256
+checkpoint_every = 64
+env_kwargs = {size = 5}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_groups_run_one_to_a_device_and_survive_a_node(tmp_path, cluster):
+    """Cores stand in for GPUs. The bytes are those of the same groups one after the other."""
+    process, address = cluster
+    grid, local, root = tmp_path / "grid.toml", tmp_path / "local", tmp_path / "ray"
+    grid.write_text(GROUPS)
+    command = [sys.executable, "-m", "lpo.cli", "sweep", str(grid), "--device", "cpu"]
+    said = (tmp_path / "said.txt").open("wb")
+    sweep = subprocess.Popen([*command, "--out", str(root), "--ray", address], stdout=said)
+    wait_for(lambda: len(list(root.glob("device/*/0*.json"))) >= 2, 240)
+    process.stdin.write("\n")
+    process.stdin.flush()
+    assert process.stdout.readline().strip() == "killed"
+    assert sweep.wait(400) == 0
+    said.close()
+    assert "2/2 done" in (tmp_path / "said.txt").read_text()
+    logs = [path.read_text() for path in root.glob("group-*.log")]
+    assert len(logs) == 2 and sum(log.count("taken by a node") for log in logs) >= 3
+    assert subprocess.run([*command, "--out", str(local)], timeout=400).returncode == 0
+    for item in read_grid(grid).items:
+        for file in ("metrics.jsonl", "checkpoints/000000012000.safetensors"):
+            assert (root / item.name / file).read_bytes() == (local / item.name / file).read_bytes()

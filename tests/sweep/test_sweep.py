@@ -14,6 +14,7 @@ from gymnasium import make as make_env
 
 from lpo import cli
 from lpo.config import flat
+from lpo.envs.registry import import_package
 from lpo.errors import LPOError
 from lpo.runs import run
 from lpo.runs.directory import RunDirectory
@@ -219,7 +220,10 @@ def test_a_failed_run_is_reported_and_stops_nothing(tmp_path, capsys, monkeypatc
     grid, root = tmp_path / "g.toml", tmp_path / "out"
     text = GRID.replace('thresholds = ["half"]', "").replace('["ppo", "lpo"]', '["ppo"]')
     grid.write_text(text.replace("envs = [", 'envs = ["faulty:Raises-v0", '))
-    assert lpo("sweep", grid, "--out", root, "--workers", "1") == 1
+    monkeypatch.delitem(sys.modules, "faulty", raising=False)
+    assert lpo("sweep", grid, "--out", root, "--workers", "1") == 2
+    assert "if you trust the package, add `--import faulty`." in capsys.readouterr().err
+    assert lpo("sweep", grid, "--out", root, "--workers", "1", "--import", "faulty") == 1
     said = capsys.readouterr().out
     failed, good = "ppo-Raises-v0-s0", "ppo-SparseHopper-v0-s0"
     assert f"FAILED {failed}" in said and f"{failed}.log" in said and "on fire" in said
@@ -230,7 +234,9 @@ def test_a_failed_run_is_reported_and_stops_nothing(tmp_path, capsys, monkeypatc
     assert lpo("sweep", grid, "--out", root, "--plan") == 0
     said = capsys.readouterr().out
     assert "done          1,200 / 1,200" in said and "started" in said
-    assert lpo("sweep", grid, "--out", root, "--workers", "1") == 1  # the failed one is tried again
+    assert (
+        lpo("sweep", grid, "--out", root, "--workers", "1", "--import=faulty") == 1
+    )  # it is tried again
     assert "2 runs" in (said := capsys.readouterr().out) and "1 to do" in said
     assert {p: p.stat().st_mtime_ns for p in (root / good).rglob("*")} == before
 
@@ -324,6 +330,7 @@ def test_a_stopped_sweep_checkpoints_its_runs(tmp_path):
 def test_the_grids_of_the_experiments_are_sound(monkeypatch):
     folder = Path(__file__).parents[2] / "experiments"
     monkeypatch.syspath_prepend(str(folder / "ablations"))  # an environment of its own
+    import_package("cheetah")
     grids = {path.stem: read_grid(path) for path in folder.rglob("*.toml")}
     assert {"half", "hard", "steps10k", "steps200k", "parts", "smoke"} <= set(grids)
     figure1 = grids["half"].items

@@ -1,4 +1,4 @@
-"""The theory's grid on the pool: what is done, how it is shared out, failures and stops."""
+"""The theory's grid on the pool: what is done, how it is shared out, failures, stops, studies."""
 
 import os
 import signal
@@ -9,11 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("numba")
 
 from lpo.errors import LPOError
+from lpo.sweep import study
 from lpo.sweep.board import Board
 from lpo.sweep.theory import WORDS, TheoryJob, run_grid, split
 from lpo.sweep.theory_worker import Ledger, read, work, written
@@ -53,6 +55,12 @@ def test_seeds_share_a_process_unless_workers_would_stand_idle(tmp_path):
     assert len(split(grid, ledger, 64)) == 10
     jobs = split([*grid, *grid], ledger, 1)
     assert [cell for job in jobs for cell in read(written(job.cells))] == grid
+
+
+def test_cells_that_differ_in_more_than_seeds_have_jobs_of_their_own(tmp_path):
+    exact = replace(CELL, options=Options(critic="exact"))
+    jobs = split([CELL, replace(CELL, seed=1), exact], Ledger(tmp_path), 1)
+    assert [job.name for job in jobs] == ["lpo-chain3-s0-1", "lpo-chain3-v1-s0"]
 
 
 def test_where_a_job_stands_is_read_from_the_ledger(tmp_path):
@@ -134,3 +142,50 @@ def workers_of(root: Path) -> list[str]:
         if b"lpo.sweep.theory_worker" in command and os.fsencode(root) in command:
             found.append(entry.name)
     return found
+
+
+FOUR = replace(CELL, constants=(("K", 4),))
+
+
+def test_a_study_is_read_as_it_was_packed(tmp_path):
+    row, path = run_cell(FOUR), tmp_path / "s.parquet"
+    study.pack([row], path)
+    (run,) = study.read(path)
+    assert run.cell == FOUR
+    for name in study.KEPT:
+        assert run[name] == (None if row[name] is None else pytest.approx(row[name], rel=1e-5))
+    with pytest.raises(LPOError, match=r"end it in \.parquet"):
+        study.pack([row], tmp_path / "s.csv")
+    with pytest.raises(LPOError, match="run its script with --run"):
+        study.read(tmp_path / "none.parquet")
+
+
+@pytest.mark.slow
+def test_a_study_runs_packs_and_prints(tmp_path, capsys, monkeypatch):
+    here = tmp_path / "experiments" / "theory"
+    here.mkdir(parents=True)
+    (tmp_path / "docs" / "figures" / "theory").mkdir(parents=True)
+    drawn: list[Path] = []
+    made = study.Study(
+        "s", [FOUR], lambda runs: f"{len(runs)} run", lambda runs, out: drawn.append(out)
+    )
+    out = tmp_path / "runs"
+    monkeypatch.setattr("sys.argv", ["s.py", "--run", "--out", str(out)])
+    assert made.main(here) == 0
+    assert capsys.readouterr().out.endswith("1 run\n")
+    assert drawn == [tmp_path / "docs" / "figures" / "theory"]
+    monkeypatch.setattr("sys.argv", ["s.py"])
+    (out / "runs.jsonl").unlink()  # the packed file is enough
+    assert made.main(here) == 0
+
+
+def test_means_slopes_and_tables():
+    e = study.mean([1.0, 1.0, 4.0])
+    assert float(e.value) == 2.0 and e.low < 2.0 < e.high
+    assert study.said([0.5, 0.5]) == "0.500 [0.500, 0.500]"
+    x = np.array([1.0, 2.0, 4.0, 8.0])
+    steep = study.slope(x, 3 * np.outer(x**2.5, [1.0, 1.0, 1.0]))
+    assert [float(v) for v in steep] == pytest.approx([2.5, 2.5, 2.5])
+    noisy = study.slope(x, np.outer(x**2, [0.5, 1.0, 1.5]))
+    assert noisy.low < 2.0 < noisy.high
+    assert study.markdown(["a", "b"], [["1", "2"]]) == "| a | b |\n|---|---|\n| 1 | 2 |"

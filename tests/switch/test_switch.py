@@ -2,10 +2,12 @@
 
 import math
 
+import jax
 import numpy as np
 import pytest
 
-from lpo.switch import every, growth, growth_iterations, growth_sizes
+from lpo.engine.rollout import empty_rollout
+from lpo.switch import Look, every, growth, growth_iterations, growth_sizes, ramp
 
 
 def run(switch, turns):
@@ -45,3 +47,14 @@ def test_the_schedule_just_covers_any_budget(budget):
 
 def test_sizes_never_shrink():
     assert (np.diff(growth_sizes(2048, 300)) >= 0).all()
+
+
+def test_a_ramp_by_hand():
+    """12 steps until step 30, then 20, in rows of four environments: 12, 24, 36 → 20."""
+    switch, look = ramp(12, 20, 30.0), lambda rows: Look(empty_rollout(5, 4, 1, 1), range(rows))
+    state, sizes = switch.init(jax.random.key(0)), []
+    for _ in range(5):
+        sizes.append(int(switch.wait(state)))
+        fire, state, _ = switch.update(state, look(sizes[-1] // 4))
+        assert fire
+    assert sizes == [12, 12, 12, 20, 20] and switch.capacity == 20

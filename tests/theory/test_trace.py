@@ -29,6 +29,10 @@ def test_gaps_and_mixtures():
     assert t.final_gap_mixture == pytest.approx(0.45)
     assert (t.steps, t.iteration) == ([0, 10, 22], [0, 0, 3])
     assert (t.switches, t.total_steps, t.iterations, t.inner) == (2, 24, 4, 3)
+    # the last quarter is the last of four iterations; the last half has one of each policy
+    assert t.late_gap() == pytest.approx(0.0) and t.late_gap(0.5) == pytest.approx(0.2)
+    assert [t.switches_before(n) for n in (0, 1, 3, 4)] == [0, 1, 1, 2]
+    assert [t.gap_before(n) for n in (0, 9, 10, 30)] == pytest.approx([0.5, 0.5, 0.4, 0.0])
     # Algorithm 1's output if it stopped at the third policy: (3·.4 + 1·1)/4
     assert t.gap_mixture[-1] == pytest.approx(1 - 2.2 / 4)
 

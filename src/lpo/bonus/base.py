@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
 import jax.numpy as jnp
 from jax import Array
 
+from lpo.bonus.weigh import Fixed, NoState, Streams, Weigh, Weighing, fixed
 from lpo.options import Axis, Kinds, NonNegative, Part, Short, Unit, options
 from lpo.problem import Problem
 from lpo.types import Rollout
@@ -35,14 +36,6 @@ class Bonus(NamedTuple):
     update: Update  # (state, rollout, key) → (state, metrics)
 
 
-class Streams(NamedTuple):
-    """The value streams of a run: the reward first, then the bonus where there is one."""
-
-    gammas: Array  # [S]
-    weights: Array  # [S] α, β
-    episodic: Array  # [S] whether the returns of a stream end with the episode
-
-
 class BonusPart(Part):
     """The options of a bonus. ``make`` returns the bonus itself."""
 
@@ -54,6 +47,10 @@ class BonusPart(Part):
     def streams(self, gamma: Any) -> Streams:
         """Returns the value streams; ``gamma`` discounts the reward."""
         raise NotImplementedError
+
+    def weigh(self) -> Weigh:
+        """Returns how the advantages of the streams are weighed."""
+        return fixed()
 
 
 @options
@@ -68,6 +65,11 @@ class BonusOptions(BonusPart):
     """Weight of the bonus advantage."""
     episodic: Annotated[bool, Short("intrinsic_episodic")] = False
     """End bonus returns with the episode (by default they continue after a reset)."""
+    weighing: Weighing = Fixed()
+    """How the two advantages are weighed."""
+
+    def weigh(self) -> Weigh:
+        return self.weighing.make()
 
     def streams(self, gamma: Any) -> Streams:
         return Streams(
@@ -75,10 +77,6 @@ class BonusOptions(BonusPart):
             weights=jnp.array([self.alpha, self.beta]),
             episodic=jnp.array([True, self.episodic]),
         )
-
-
-class NoState(NamedTuple):
-    pass
 
 
 @BonusPart.kinds.add

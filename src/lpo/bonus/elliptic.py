@@ -18,11 +18,11 @@ import jax.numpy as jnp
 from jax import Array
 
 from lpo.bonus.base import Bonus, BonusPart
-from lpo.bonus.scale import Shape, WidthOptions, scaled, shaped, width_metrics
+from lpo.bonus.scale import Scale
+from lpo.bonus.shape import Shape, WidthOptions, shaped, width_metrics
 from lpo.errors import LPOError, named
 from lpo.math.arrays import lift
 from lpo.math.features import FeatureOptions, Features, Fourier
-from lpo.math.normalize import Moments, init_moments
 from lpo.options import Axis, Positive, Short, options
 from lpo.problem import Problem
 from lpo.types import Rollout
@@ -54,7 +54,7 @@ class Elliptic(WidthOptions):
             self.features.make(size, problem.obs_size),
             read,
             num_envs=problem.num_envs,
-            gamma=self.gamma_int,
+            scale=self.scale.make(self.gamma_int),
             shape=self.shape,
             threshold=self.threshold,
             epsilon=self.epsilon,
@@ -68,7 +68,7 @@ class EllipticState(NamedTuple):
     eigenvalues: Array  # [D] of Σ
     basis: Array  # [D, D] its eigenvectors, one per column
     discounted: Array  # [N] running discounted sum of the bonus
-    returns: Moments
+    returns: Any  # what the scale remembers
 
 
 def width(eigenvalues: Array, basis: Array, phi: Array, epsilon: float, rho: float) -> Array:
@@ -100,7 +100,7 @@ def elliptic(
     read: Callable,
     *,
     num_envs: int,
-    gamma: float,
+    scale: Scale,
     shape: Shape,
     threshold: float,
     epsilon: float,
@@ -109,7 +109,7 @@ def elliptic(
 ) -> Bonus:
     """Returns the bonus: ``shape`` of the width at ``read(rollout)``.
 
-    ``gamma`` discounts bonus returns, ``gamma_ext`` is the γ in ``shape``.
+    ``gamma_ext`` is the γ in ``shape``.
     """
 
     def init(key: Array) -> EllipticState:
@@ -120,7 +120,7 @@ def elliptic(
             eigenvalues=jnp.zeros(size),
             basis=jnp.eye(size),
             discounted=jnp.zeros(num_envs),
-            returns=init_moments(1),
+            returns=scale.init(),
         )
 
     def score(state: EllipticState, rollout: Rollout):
@@ -129,7 +129,7 @@ def elliptic(
         phi = features.apply(moved, x)
         w = width(state.eigenvalues, state.basis, phi, epsilon, rho)
         b = shaped(shape, w, threshold, gamma_ext) * valid
-        out = scaled(state.discounted, state.returns, b, valid, gamma)
+        out = scale.apply(state.discounted, state.returns, b, valid)
         metrics = out.metrics | width_metrics(w, threshold, valid)
         state = state._replace(features=moved, discounted=out.discounted, returns=out.returns)
         return out.bonus[None], state, metrics

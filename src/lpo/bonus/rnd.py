@@ -14,8 +14,8 @@ import numpy as np
 import optax
 from jax import Array
 
-from lpo.bonus.base import Bonus, BonusOptions, BonusPart
-from lpo.bonus.scale import scaled
+from lpo.bonus.base import Bonus, BonusPart
+from lpo.bonus.scale import Scale, ScaledOptions
 from lpo.math.features import Inputs, Reader
 from lpo.math.minibatch import sweep
 from lpo.math.nets import Net, apply_net, orthogonal_net
@@ -27,7 +27,7 @@ from lpo.types import Rollout
 
 @BonusPart.kinds.add
 @options
-class RND(BonusOptions):
+class RND(ScaledOptions):
     """Random network distillation: b = ‖f(x) − f′(x)‖²."""
 
     kind: ClassVar[str] = "rnd"
@@ -48,7 +48,7 @@ class RND(BonusOptions):
         return rnd(
             problem.reader(self.inputs),
             num_envs=problem.num_envs,
-            gamma=self.gamma_int,
+            scale=self.scale.make(self.gamma_int),
             learning_rate=self.learning_rate,
             passes=self.passes,
             batch_size=self.batch_size,
@@ -63,14 +63,14 @@ class RNDState(NamedTuple):
     opt: Any
     inputs: Moments  # of x, clipped to ±5
     discounted: Array  # [N] Σ γ^i b_{t−i}, summed over time in each environment
-    returns: Moments  # of that sum: the bonus is divided by its standard deviation
+    returns: Any  # what the scale remembers
 
 
 def rnd(
     reader: Reader,
     *,
     num_envs: int,
-    gamma: float,
+    scale: Scale,
     learning_rate: float,
     passes: int,
     batch_size: int,
@@ -78,7 +78,7 @@ def rnd(
     num_features: int,
     clip: float = 5.0,
 ) -> Bonus:
-    """Returns the bonus on the inputs that ``reader`` reads; ``gamma`` discounts bonus returns."""
+    """Returns the bonus on the inputs that ``reader`` reads."""
     size, read = reader
     optim = optax.flatten(optax.adam(learning_rate, eps=1e-5))
     gain = float(np.sqrt(2))
@@ -97,14 +97,14 @@ def rnd(
             opt=optim.init(predictor),  # pyright: ignore[reportArgumentType]
             inputs=init_moments(size),
             discounted=jnp.zeros(num_envs),
-            returns=init_moments(1),
+            returns=scale.init(),
         )
 
     def score(state: RNDState, rollout: Rollout):
         x, valid = read(rollout), rollout.valid
         moments = update_moments(state.inputs, x.reshape(-1, size), valid.reshape(-1))
         b = residual(state.predictor, state.target, normalize(moments, x, clip)) * valid
-        out = scaled(state.discounted, state.returns, b, valid, gamma)
+        out = scale.apply(state.discounted, state.returns, b, valid)
         state = state._replace(inputs=moments, discounted=out.discounted, returns=out.returns)
         return out.bonus[None], state, out.metrics
 

@@ -29,7 +29,8 @@ import optax
 from jax import Array
 
 from lpo.bonus.base import Bonus, BonusPart
-from lpo.bonus.scale import Shape, WidthOptions, scaled, shaped, width_metrics
+from lpo.bonus.scale import Scale
+from lpo.bonus.shape import Shape, WidthOptions, shaped, width_metrics
 from lpo.math.features import CLIP
 from lpo.math.minibatch import sweep
 from lpo.math.nets import Net, apply_net, orthogonal_net
@@ -60,7 +61,7 @@ class WidthNetwork(WidthOptions):
             size,
             read,
             num_envs=problem.num_envs,
-            gamma=self.gamma_int,
+            scale=self.scale.make(self.gamma_int),
             shape=self.shape,
             threshold=self.threshold,
             gamma_ext=problem.gamma,
@@ -96,7 +97,7 @@ class WidthState(NamedTuple):
     data: Reservoir  # p
     seen: Array  # [] n, samples so far
     discounted: Array  # [N]
-    returns: Moments
+    returns: Any  # what the scale remembers
 
 
 def width_loss(net: Net, queries: Array, data: Array, kappa: Array) -> Array:
@@ -126,7 +127,7 @@ def width_network(
     read: Callable,
     *,
     num_envs: int,
-    gamma: float,
+    scale: Scale,
     shape: Shape,
     threshold: float,
     gamma_ext: float,
@@ -152,7 +153,7 @@ def width_network(
             data=Reservoir(jnp.zeros((capacity, size)), jnp.full(capacity, -1.0, jnp.float32)),
             seen=jnp.float32(0),
             discounted=jnp.zeros(num_envs),
-            returns=init_moments(1),
+            returns=scale.init(),
         )
 
     def score(state: WidthState, rollout: Rollout):
@@ -161,7 +162,7 @@ def width_network(
         h = apply_net(state.net, normalize(inputs, x, CLIP), jax.nn.relu)[..., 0]
         w = jnp.clip(h, 0.0, 1.0)
         b = shaped(shape, w, threshold, gamma_ext) * valid
-        out = scaled(state.discounted, state.returns, b, valid, gamma)
+        out = scale.apply(state.discounted, state.returns, b, valid)
         metrics = out.metrics | width_metrics(w, threshold, valid)
         state = state._replace(inputs=inputs, discounted=out.discounted, returns=out.returns)
         return out.bonus[None], state, metrics
@@ -179,9 +180,9 @@ def width_network(
             key_query, key_rows = jax.random.split(jax.random.fold_in(key_draw, count))
             at = jax.random.randint(key_rows, (batch_size,), 0, filled)
             queries = queries_from(data, filled, fresh, key_query)
-            scale = lambda x: normalize(state.inputs, x, CLIP)  # noqa: E731
+            seen_as = lambda x: normalize(state.inputs, x, CLIP)  # noqa: E731
             error, grads = jax.value_and_grad(width_loss)(
-                net, scale(queries), scale(data.rows[at]), kappa
+                net, seen_as(queries), seen_as(data.rows[at]), kappa
             )
             updates, opt = optim.update(grads, opt, net)
             return (optax.apply_updates(net, updates), opt, count + 1), error

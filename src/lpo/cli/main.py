@@ -11,8 +11,9 @@ from typing import Literal
 
 from lpo.cli.parser import Positional, parse
 from lpo.errors import SPEAKS_FLAGS, LPOError, nearest
+from lpo.files import check_folder
 from lpo.options import Count, PositiveInt, options
-from lpo.platform import prefer_host
+from lpo.platform import TRUSTED, prefer_device, prefer_host, trusted_packages
 
 
 def train(arguments: Sequence[str]) -> None:
@@ -71,6 +72,38 @@ class RenderOptions:
 
 
 @options
+class ExportOptions:
+    """Write the policy of a run for other programs: an ONNX file that acts without lpo."""
+
+    run: Positional[Path]
+    """Run directory, or a file of `Agent.save`."""
+    onnx: bool = False
+    """Write an ONNX file; it takes the most likely action."""
+    out: Path | None = None
+    """File to write (default: RUN/policy.onnx)."""
+    checkpoint: Literal["best", "last"] = "best"
+    """Policy to take from a run directory: the best by evaluation, or the last."""
+
+
+@options
+class CardOptions:
+    """Write a folder for a model hub: weights, a card with score and options, curve and clip."""
+
+    run: Positional[Path]
+    """Run directory."""
+    out: Path | None = None
+    """Folder to write (default: RUN/card)."""
+    episodes: PositiveInt = 20
+    """Episodes of the score."""
+    seed: Count = 1_000_003
+    """Seed of the episodes."""
+    checkpoint: Literal["best", "last"] = "best"
+    """Policy to take from the run: the best by evaluation, or the last."""
+    clip: bool = True
+    """Include a clip (needs EGL or OSMesa for MuJoCo)."""
+
+
+@options
 class PlotOptions:
     """Draw learning curves of runs as a PNG; runs that differ only in the seed share a line."""
 
@@ -101,6 +134,22 @@ class SweepOptions:
 
 
 @options
+class TuneOptions:
+    """Search for good options with Optuna; after an interruption it continues."""
+
+    grid: Positional[Path]
+    """TOML file of a grid, with the tables [search] and [tune]."""
+    out: Path | None = None
+    """Directory of the search (default: runs/NAME)."""
+    workers: PositiveInt | None = None
+    """Number of processes, each on its own core (default: one for each usable core)."""
+    ray: str | None = None
+    """Run on the Ray cluster at this address; --out must be on storage that all nodes share."""
+    device: Literal["host", "gpu", "cpu"] = "host"
+    """host: one process for each run; gpu or cpu: many runs in one compiled program."""
+
+
+@options
 class ReportOptions:
     """Make an HTML page of runs: curves with intervals, comparisons, clips, options, numbers."""
 
@@ -114,6 +163,14 @@ class ReportOptions:
     """Label that the others are compared with (default: lpo, or else the first label)."""
     clips: bool = True
     """Include clips of the best policies (needs EGL or OSMesa)."""
+
+
+@options
+class DoctorOptions:
+    """Say why runs failed, by their metrics, and what to try."""
+
+    runs: Positional[tuple[Path, ...]]
+    """Run directories, directories of sweeps, or packed files."""
 
 
 @options
@@ -188,22 +245,49 @@ def render(arguments: Sequence[str]) -> None:
     from lpo.policy import Policy
     from lpo.render import render_policy
 
-    default = options.run / "policy.mp4" if options.run.is_dir() else Path("policy.mp4")
     policy = Policy.load(options.run, options.checkpoint)
-    out, deterministic = options.out or default, not options.stochastic
+    out = options.out or result((options.run,), "policy.mp4")
+    deterministic = not options.stochastic
     print(render_policy(policy, out, options.steps, options.seed, deterministic))
 
 
-def home(runs: tuple[Path, ...]) -> Path:
-    """Returns the default directory of results: that of the one run, or the current one."""
-    return runs[0] if len(runs) == 1 and runs[0].is_dir() else Path(".")
+def export(arguments: Sequence[str]) -> None:
+    options = parse(ExportOptions, "export", arguments)
+    if not options.onnx:
+        raise LPOError("`lpo export` was told no format; add --onnx.")
+    from lpo.export import export_onnx
+    from lpo.policy import Policy
+
+    default = result((options.run,), "policy.onnx")
+    print(export_onnx(Policy.load(options.run, options.checkpoint), options.out or default))
+
+
+def card(arguments: Sequence[str]) -> None:
+    options = parse(CardOptions, "card", arguments)
+    from lpo.card import write_card
+
+    out = options.out or result((options.run,), "card")
+    notes = write_card(
+        options.run, out, options.checkpoint, options.episodes, options.seed, options.clip
+    )
+    print(out, *notes, sep="\n")
+
+
+def result(runs: tuple[Path, ...], name: str) -> Path:
+    """Returns the default path of a result: in the one run or sweep, or in the current folder.
+
+    Raises LPOError where a link there leads elsewhere.
+    """
+    home = runs[0] if len(runs) == 1 and runs[0].is_dir() else Path(".")
+    check_folder(home, [home / name])
+    return home / name
 
 
 def plot(arguments: Sequence[str]) -> None:
     options = parse(PlotOptions, "plot", arguments)
     from lpo.report.curves import plot_runs
 
-    out = options.out or home(options.runs) / "curve.png"
+    out = options.out or result(options.runs, "curve.png")
     print(plot_runs(options.runs, options.metric, out))
 
 
@@ -218,13 +302,20 @@ def sweep(arguments: Sequence[str]) -> None:
     )
 
 
+def tune(arguments: Sequence[str]) -> None:
+    options = parse(TuneOptions, "tune", arguments)
+    from lpo.sweep.tune import tune as search
+
+    sys.exit(search(options.grid, options.out, options.workers, options.ray, options.device))
+
+
 def report(arguments: Sequence[str]) -> None:
     options = parse(ReportOptions, "report", arguments)
     from lpo.report.main import Clips, make_report
     from lpo.report.runs import Runs
 
     runs = Runs(options.runs)
-    out = options.out or home(options.runs) / "report"
+    out = options.out or result(options.runs, "report")
     clips = Clips({})
     if options.clips:
         from lpo.report.clips import beside_report, make_clips
@@ -243,6 +334,13 @@ def pack(arguments: Sequence[str]) -> None:
     policies = best_policies(options.runs) if options.policies else {}
     number, note = pack_runs(options.runs, options.out, policies)
     print(f"{options.out}: {number} runs" + (f"\n{note}" if note else ""))
+
+
+def doctor(arguments: Sequence[str]) -> None:
+    options = parse(DoctorOptions, "doctor", arguments)
+    from lpo.report.doctor import examine
+
+    print("\n".join(examine(options.runs)))
 
 
 def list_all(arguments: Sequence[str]) -> None:
@@ -265,9 +363,13 @@ COMMANDS = {
     "resume": (resume, ResumeOptions),
     "eval": (evaluate, EvalOptions),
     "render": (render, RenderOptions),
+    "export": (export, ExportOptions),
+    "card": (card, CardOptions),
     "plot": (plot, PlotOptions),
     "sweep": (sweep, SweepOptions),
+    "tune": (tune, TuneOptions),
     "report": (report, ReportOptions),
+    "doctor": (doctor, DoctorOptions),
     "pack": (pack, PackOptions),
     "list": (list_all, ListOptions),
     "theory": (theory, TheoryOptions),
@@ -277,13 +379,42 @@ COMMANDS = {
 def usage() -> str:
     lines = ["usage: lpo COMMAND [OPTIONS]", ""]
     lines += [f"  lpo {name:8s} {kind.__doc__}" for name, (_, kind) in COMMANDS.items()]
-    return "\n".join([*lines, "", "`lpo COMMAND --help` lists the options of a command."])
+    more = (
+        "`lpo COMMAND --help` lists the options of a command. Every command takes\n"
+        "`--import PACKAGE`, for a run or a grid that names environments of that package."
+    )
+    return "\n".join([*lines, "", more])
+
+
+def import_trusted(arguments: list[str]) -> list[str]:
+    """Imports the packages of ``--import PACKAGE`` and returns the other arguments.
+
+    A file may name the environments of a package, but only the user can have it imported.
+    """
+    rest = iter(arguments)
+    left, named = [], []
+    for word in rest:
+        name, equals, value = word.partition("=")
+        if name != "--import":
+            left.append(word)
+            continue
+        package = value if equals else next(rest, "")
+        if not package:
+            raise LPOError("--import has no package after it; name one, or leave it out.")
+        named.append(package)
+    TRUSTED.set(tuple(named))
+    if packages := trusted_packages():
+        from lpo.envs.registry import import_package
+
+        for package in packages:
+            import_package(package)
+    return left
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     arguments = sys.argv[1:] if argv is None else list(argv)
-    if not any(word.split("=")[0] == "--device" for word in arguments):
-        prefer_host()
+    on_device = any(word.split("=")[0] == "--device" for word in arguments)
+    prefer_device() if on_device else prefer_host()
     if not arguments or arguments[0] in ("-h", "--help"):
         print(usage())
         sys.exit(0 if arguments else 2)
@@ -294,6 +425,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         return
     speaks = SPEAKS_FLAGS.set(True)
     try:
+        arguments = import_trusted(arguments)
         if arguments[0] not in COMMANDS:
             hint = nearest(arguments[0], COMMANDS)
             raise LPOError(f"There is no command {arguments[0]!r}; {hint}")

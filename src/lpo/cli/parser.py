@@ -62,7 +62,7 @@ def add_option(group: Any, option: Option, short: str, shown: Any) -> None:
     elif option.plain is bool:
         group.add_argument(flag(short), **more, action=argparse.BooleanOptionalAction)
     elif get_origin(option.plain) is tuple:
-        group.add_argument(flag(short), **more, nargs="+", metavar=metavar(option))
+        group.add_argument(flag(short), **more, nargs="*", metavar=metavar(option))
     else:
         group.add_argument(flag(short), **more, metavar=metavar(option))
 
@@ -76,11 +76,11 @@ def metavar(option: Option) -> str:
     words = []
     for member in choices(option.hint):
         plain = bare(member)
-        if get_origin(plain) is not None and get_origin(plain) not in (tuple, dict):
+        plain = bare(get_args(plain)[0]) if get_origin(plain) is tuple else plain
+        if get_origin(plain) is not None and get_origin(plain) is not dict:
             words.append("{" + ",".join(map(str, get_args(plain))) + "}")
         elif plain is not type(None):
-            inner = bare(get_args(plain)[0]) if get_origin(plain) is tuple else plain
-            words.append(getattr(inner, "__name__", "dict").upper())
+            words.append(getattr(plain, "__name__", "dict").upper())
     return "|".join(words)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -19,7 +20,7 @@ def watched(run: Run, until: int, quiet: bool) -> Iterator[Callback]:
 
     Raises KeyboardInterrupt after a run that a signal stopped.
     """
-    with stopping_on_signals(run):
+    with stopping_on_signals(run), plain_warnings():
         if quiet:
             yield lambda step, metrics: True
         elif sys.stdout.isatty():
@@ -29,6 +30,18 @@ def watched(run: Run, until: int, quiet: bool) -> Iterator[Callback]:
     if run.stop_requested:
         print(f"Stopped at step {run.env_steps}; continue with `lpo resume {run.directory}`.")
         raise KeyboardInterrupt
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Shows warnings as one line each, without the line of code that they come from."""
+
+    def show(message: Warning | str, *rest: object, **more: object) -> None:
+        print(f"warning: {message}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
 
 
 def _bar(run: Run, until: int) -> Iterator[Callback]:
@@ -51,6 +64,7 @@ def _bar(run: Run, until: int) -> Iterator[Callback]:
 def report_result(run: Run) -> None:
     """Prints the final score of a run, and where its curve and its directory are."""
     from lpo.report.curves import plot_runs
+    from lpo.report.doctor import diagnose
 
     assert run.directory is not None
     c, directory = run.trainer.config, run.directory
@@ -60,6 +74,9 @@ def report_result(run: Run) -> None:
         success = final.get("eval/success")
         words = "" if success is None else f"success rate {success:.0%}, "
         print(f"{words}return {final['eval/return']:.1f}")
+    sick = diagnose(directory.metrics(), run.trainer.env.description, c)
+    for line in sick.lines() if sick else ():
+        print(line)
     metric = "eval/return" if final is not None else "rollout/return"
     try:
         if any(metric in row for row in directory.metrics()):

@@ -17,7 +17,7 @@ from lpo.cli.parser import parse
 from lpo.options import Count, NonNegative, Positive, PositiveInt, Unit, options
 from lpo.theory.algorithms import Critic, Estimator, Known, Options, Reuse, RollIn
 from lpo.theory.compare import cells, parse_mdp
-from lpo.theory.constants import Constants
+from lpo.theory.constants import READINGS, Constants, bill
 from lpo.theory.mdp import MDP
 from lpo.theory.runner import ALGORITHMS, function_class, run, summary
 
@@ -27,7 +27,7 @@ class TheoryOptions:
     """Run one algorithm on one MDP with exact values and print samples, switches and gaps."""
 
     mdp: str = "deepsea:8"
-    """Name or name:size, e.g. chain, riverswim:6, deepsea:8, lock:5, random, linear:20."""
+    """Name, name:size or name:size,option=value: chain, deepsea:8, linear:20,bias=0.1."""
     algorithm: str = "lpo"
     """One of lpo, lpo-patient, lpo-always, eniac, pcpg, copoe, lsvi-ucb, ucbvi and kong."""
     N: PositiveInt = 10_000
@@ -70,6 +70,12 @@ class TheoryOptions:
     """Round samples to the cover of eq. (E2)."""
     patience: NonNegative = 0.0
     """Wait until the additions to the sampled set grow by this share (0, as in the paper: by 1)."""
+    bonus_share: NonNegative = 0.5
+    """Share of the bonus in the critic on known states (1: the critic is not pessimistic)."""
+    transfer: bool = False
+    """Also measure the transfer error of Definition B.1 along the run."""
+    function_class: str = ""
+    """box, linear, kernel, neural, glm or finite (default: linear if the MDP has features)."""
     seconds: Positive = 600.0
     """Time limit: stop at the first policy change after this many seconds."""
     json: bool = False
@@ -100,8 +106,8 @@ class CompareOptions:
     """How the policy-gradient methods reach the first pairs of their trajectories."""
     seconds: Positive = 120.0
     """Time limit of one run."""
-    processes: PositiveInt = 1
-    """Number of runs at a time, each on its own core."""
+    processes: PositiveInt | None = None
+    """Number of runs at a time, each on its own core (default: all cores)."""
     out: Path = Path("runs/theory-compare")
     """Output folder. A grid that is started again in it runs only what is missing."""
 
@@ -110,16 +116,24 @@ def theory(o: TheoryOptions) -> int:
     """Runs one algorithm, or prints the proofs' constants; returns the exit status."""
     mdp = parse_mdp(o.mdp, **({} if o.gamma is None else {"gamma": o.gamma}))
     if o.constants == "theory":
-        figures = asdict(Constants.theory(mdp, function_class(mdp), o.N, o.delta, o.target))
-        note = "The proofs' constants; no run is feasible with them (see docs/theory.md)."
+        F = function_class(mdp)
+        figures = asdict(Constants.theory(mdp, F, o.N, o.delta, o.target))
+        size = getattr(F, "dim", F.num_pairs)
+        figures |= {
+            f"trajectories, {reading}": bill(
+                mdp.gamma, size, mdp.num_actions, o.target, o.delta, reading
+            ).trajectories
+            for reading in READINGS
+        }
+        note = "The proofs' constants; no run is feasible with them (see docs/proofs.md)."
         show(f"{mdp.name}: Constants.theory()", figures, o.json, note)
         return 0
     constants = practical(mdp, o)
     options = Options(
         o.critic, o.estimator, o.reuse, o.roll_in, o.known,
-        rounding=o.rounding, patience=o.patience,
+        rounding=o.rounding, patience=o.patience, bonus_share=o.bonus_share, transfer=o.transfer,
     )  # fmt: skip
-    trace = run(o.algorithm, mdp, constants, o.seed, options, o.seconds)
+    trace = run(o.algorithm, mdp, constants, o.seed, options, o.seconds, F=o.function_class)
     figures = {"algorithm": o.algorithm, "constants": constants.kind, "critic": o.critic}
     late = f"Stopped by the time limit at iteration {trace.iterations}."
     note = "" if trace.iterations >= o.N else late

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 from lpo import algorithms, config
 from lpo.cli.parser import Parser, add_option, flag, from_text, unknown_flags
 from lpo.config import CHOICES, PRESETS, Config, Leaf, choices_of, leaves
+from lpo.envs.registry import import_package
 from lpo.envs.task import DEFAULT_ENV
 from lpo.errors import LPOError
 from lpo.options import PositiveInt, fields_of, options
@@ -48,6 +49,8 @@ class Command(NamedTuple):
 def read_command(arguments: Sequence[str]) -> Command:
     """Returns the configuration that the flags of `lpo train` describe, and where it is written."""
     chosen, _ = choosing_parser().parse_known_args(list(arguments))
+    if chosen.env is not None and ":" in chosen.env:
+        import_package(chosen.env)  # the user names it
     base = base_config(chosen)
     parser = Parser("train", SUMMARY)
     own = fields_of(RunOptions)
@@ -173,11 +176,7 @@ def print_tables() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from lpo.bonus import BonusPart
     from lpo.envs import describe
-    from lpo.math.features import FeatureOptions
-    from lpo.start import StartPart
-    from lpo.switch import SwitchPart
 
     console = Console()
 
@@ -189,10 +188,9 @@ def print_tables() -> None:
 
     rows = [(name, row.summary) for name, row in algorithms.ALGORITHMS.items()]
     show("Algorithms (--algo)", ("algorithm", "what it is"), rows)
-    tables = BonusPart, SwitchPart, StartPart, FeatureOptions
     parts = [
         (flag(name), cls.kind, (cls.__doc__ or "").strip().splitlines()[0])
-        for name, base in zip(CHOICES, tables, strict=True)
+        for name, base in CHOICES.items()
         for cls in base.kinds.all()
     ]
     show("Parts that can be put into any row", ("flag", "kind", "what it is"), parts)

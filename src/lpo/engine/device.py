@@ -100,6 +100,9 @@ class Program:
                 f"The start {c.start.kind!r} runs on the host only; leave --device out, or choose "
                 "--start reset."
             )
+        # Where all runs collect the same number of rows, and learn from all of them, no run waits
+        # and the loops of the program have one length: less for the GPU to ask and to copy.
+        self.in_step = self.parts.switch.in_step and self.parts.start.on_device.all_rows
         self.num_envs = c.task.num_envs
         self.rows = -(-self.parts.switch.capacity // self.num_envs)
         self.low = jnp.array(env.action.low or [-jnp.inf] * len(env.action.nvec), jnp.float32)
@@ -107,16 +110,13 @@ class Program:
         self.advance = jax.jit(self._advance, static_argnames="iterations")
         self.evaluate = jax.jit(self._evaluate)
         self._begin = jax.jit(self._worlds)
-        self._first = jax.jit(jax.vmap(partial(init_state, self.parts)))
+        self._first = jax.jit(jax.vmap(lambda seed, axes: init_state(self.parts_of(axes), seed)))
 
     # -- the group
 
     def init(self, seeds: Sequence[int], axes: Axes) -> Group:
         """Returns the first states of the runs, each as it would be alone."""
-        train = self._first(jnp.array(seeds, jnp.uint32))
-        if "log_std_init" in axes and train.params.log_std.shape[1]:
-            log_std = jnp.broadcast_to(axes["log_std_init"][:, None], train.params.log_std.shape)
-            train = train._replace(params=train.params._replace(log_std=log_std))
+        train = self._first(jnp.array(seeds, jnp.uint32), dict(axes))
         switch = jax.vmap(lambda seed: self.parts.switch.init(stream(seed, SWITCH)))(train.seed)
         count, zero = len(seeds), jnp.zeros((len(seeds), self.num_envs))
 
@@ -154,7 +154,6 @@ class Program:
     def parts_of(self, axes: Axes) -> Parts:
         """Returns the parts of one run, with its values of the axes."""
         learned = {name: value for name, value in axes.items() if name not in self.env.params}
-        learned.pop("log_std_init", None)
         if not learned:
             return self.parts
         c = with_axes(self.config, learned)
@@ -190,7 +189,10 @@ class Program:
             )
             return train, known, metrics | covered
 
-        train, known, metrics = jax.vmap(learn_one)(
+        rows: Any = Rollout(*(0 for _ in Rollout._fields))
+        if self.in_step:
+            rollout, rows = rollout._replace(valid=rollout.valid[0]), rows._replace(valid=None)
+        train, known, metrics = jax.vmap(learn_one, in_axes=(0, 0, rows, 0, 0))(
             group.train, group.known, rollout, dict(axes), walk.moving.env_steps
         )
         train, known = choose(worked, (train, known), (group.train, group.known))
@@ -229,6 +231,13 @@ class Program:
             fired=group.moving.env_steps >= until,
             looked=self.first_look(group, axes),
         )
+        if self.in_step:
+            left = -(-(until - group.moving.env_steps[0]) // n)
+            ahead = jnp.clip(jnp.minimum(walk.due[0], left), 0, self.rows)
+            go = lambda i, w: self.step(w, group, axes, params)  # noqa: E731
+            walk = jax.lax.fori_loop(0, ahead, go, walk)
+            asked = (ahead > 0) & ((ahead >= walk.due) | (ahead >= self.rows))
+            return self.ask(walk, asked, group.train, axes, until)
         return jax.lax.while_loop(
             lambda w: (w.row < self.rows) & ~w.fired.all(),
             lambda w: self.look(self.step(w, group, axes, params), group.train, axes, until),
@@ -251,7 +260,8 @@ class Program:
 
     def step(self, walk: Walk, group: Group, axes: Axes, params: dict[str, Array]) -> Walk:
         """One step of every world; those of a run that waits stand still."""
-        now, active = walk.moving, ~walk.fired
+        now = walk.moving
+        active = jnp.ones_like(walk.fired) if self.in_step else ~walk.fired
         obs = now.worlds.obs
         action = jax.vmap(self.act)(
             group.train, group.known, now.plans, obs, now.env_steps, dict(axes)

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from lpo.bonus import Bonus, Streams
-from lpo.config import CheckpointOptions, Config, EvaluationOptions
+from lpo.bonus import Bonus, Streams, Weigh
+from lpo.config import CheckpointOptions, Config, EvaluationOptions, LogOptions
 from lpo.envs.task import TaskOptions
 from lpo.math import distributions, ppo
 from lpo.math.advantage import Trajectory, streams_gae
@@ -39,6 +39,7 @@ class TrainState(NamedTuple):
     opt: Any
     moments: Moments  # of the observations
     bonus: Any
+    weigh: Any
 
 
 class Prepared(NamedTuple):
@@ -49,6 +50,7 @@ class Prepared(NamedTuple):
     returns: Array  # [S, T, N]
     moments: Moments
     bonus: Any
+    weigh: Any
     metrics: dict[str, Array]
 
 
@@ -57,6 +59,7 @@ class Parts(NamedTuple):
 
     dist: Distribution
     bonus: Bonus
+    weigh: Weigh
     switch: Switch
     start: Start
     streams: Streams
@@ -72,6 +75,7 @@ def assemble(c: Config, problem: Problem) -> Parts:
     return Parts(
         dist=problem.dist,
         bonus=c.bonus.make(problem),
+        weigh=c.bonus.weigh(),
         switch=c.switch.make(problem),
         start=c.start.make(problem),
         streams=c.bonus.streams(c.ppo.gamma_ext),
@@ -103,6 +107,7 @@ def init_state(p: Parts, seed: int | Array) -> TrainState:
         jnp.full(p.dist.num_log_std, p.network.log_std_init, jnp.float32),
         p.network.hidden,
         len(p.streams.gammas),
+        p.network.value_gain,
     )
     return TrainState(
         seed=jnp.uint32(seed),
@@ -111,6 +116,7 @@ def init_state(p: Parts, seed: int | Array) -> TrainState:
         opt=p.optim.init(params),
         moments=init_moments(p.obs_size),
         bonus=p.bonus.init(jax.random.fold_in(key, BONUS_INIT)),
+        weigh=p.weigh.init(),
     )
 
 
@@ -137,14 +143,15 @@ def prepare(p: Parts, state: TrainState, rollout: Rollout) -> Prepared:
     )
     a = streams_gae(trajectory, p.streams.gammas, p.update.gae_lambda, p.streams.episodic)
     returns = a + trajectory.value
+    weights, weigh_state, weighed = p.weigh.update(state.weigh, p.streams, a, rollout)
     batch = ppo.Batch(
         obs=rows(obs),
         action=rows(rollout.action),
         log_prob=rows(log_prob),
-        advantage=rows(jnp.tensordot(p.streams.weights, a, axes=1)),
+        advantage=rows(jnp.tensordot(weights, a, axes=1)),
         returns=rows(jnp.moveaxis(returns, 0, -1)),
     )
-    return Prepared(batch, a, returns, moments, bonus_state, metrics)
+    return Prepared(batch, a, returns, moments, bonus_state, weigh_state, metrics | weighed)
 
 
 def learn(p: Parts, state: TrainState, rollout: Rollout) -> tuple[TrainState, dict[str, Array]]:
@@ -166,7 +173,9 @@ def learn(p: Parts, state: TrainState, rollout: Rollout) -> tuple[TrainState, di
         ready.bonus, rollout, component_key(state, BONUS_ORDER)
     )
     metrics = {**ready.metrics, **fitted, **summary(params, stats, ready, rollout)}
-    state = TrainState(state.seed, state.iteration + 1, params, opt, ready.moments, bonus)
+    state = TrainState(
+        state.seed, state.iteration + 1, params, opt, ready.moments, bonus, ready.weigh
+    )
     return state, metrics
 
 
@@ -201,6 +210,7 @@ def compiled(c: Config, space: Space) -> tuple[Parts, Any]:
         task=TaskOptions(num_envs=c.task.num_envs),
         evaluation=EvaluationOptions(),
         checkpoints=CheckpointOptions(),
+        logs=LogOptions(),
     )
     return _compiled(same, space)
 

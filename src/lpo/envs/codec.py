@@ -13,6 +13,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector.utils import iterate
 
+from lpo.envs.angles import Angles, turned, turned_space
 from lpo.envs.faults import Misfit
 from lpo.errors import LPOError
 from lpo.types import FlatActions
@@ -21,11 +22,20 @@ from lpo.types import FlatActions
 class Codec:
     """Translates one environment's observations and actions to flat arrays and back.
 
-    ``observation_space`` and ``action_space`` are the flat spaces.
+    ``observation_space`` and ``action_space`` are the flat spaces. ``angles`` are places of a flat
+    observation that become (cos, sin).
     """
 
-    def __init__(self, name: str, observation_space: spaces.Space, action_space: spaces.Space):
-        self.observation_space: spaces.Box = flat_observation_space(name, observation_space)
+    def __init__(
+        self,
+        name: str,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        angles: Angles = (),
+    ):
+        flat = flat_observation_space(name, observation_space)
+        self.angles = angles
+        self.observation_space: spaces.Box = turned_space(name, flat, angles)
         self.action_space: FlatActions = flat_action_space(name, action_space)
         self.action_shape = self.action_space.shape or ()
         self._name = name
@@ -33,10 +43,11 @@ class Codec:
         self.raw_action_space = action_space
         self._is_box = isinstance(observation_space, spaces.Box)
         self._obs_shape = observation_space.shape if self._is_box else None
-        self._size = self.observation_space.shape[0]
+        self._size = flat.shape[0]
         self._action_shape = action_space.shape or ()
         self._action_dtype = action_space.dtype
         self._start = _start_of(action_space)
+        self._limits = _limits_of(action_space)
 
     def observation(self, obs: Any) -> np.ndarray:
         """Returns one observation as a flat array; raises ``Misfit`` where it does not fit."""
@@ -48,17 +59,17 @@ class Codec:
                 )
             if array.dtype.kind not in "fiub":
                 raise Misfit(f"its observation is of type {array.dtype}, which is no real number")
-            return array if array.ndim == 1 else array.reshape(-1)
+            return turned(array if array.ndim == 1 else array.reshape(-1), self.angles)
         flat = np.asarray(spaces.flatten(self.raw_observation_space, obs))
         if flat.shape != (self._size,):
             raise Misfit(
                 f"its observation flattens to {flat.size} numbers and its space to {self._size}"
             )
-        return flat
+        return turned(flat, self.angles)
 
     def observations(self, space: spaces.Space, obs: Any, num_envs: int) -> np.ndarray:
         """Returns a vector environment's batched observation as a new array [N, O]."""
-        flat = np.empty((num_envs, self._size), self.observation_space.dtype)
+        flat = np.empty((num_envs, *self.observation_space.shape), self.observation_space.dtype)
         if self._is_box:
             array = np.asarray(obs)
             if array.shape != (num_envs, *(self._obs_shape or ())):
@@ -66,7 +77,7 @@ class Codec:
                     f"its observation has shape {array.shape} and its space "
                     f"{(num_envs, *(self._obs_shape or ()))}"
                 )
-            flat[:] = array.reshape(num_envs, -1)
+            flat[:] = turned(array.reshape(num_envs, -1), self.angles)
             return flat
         for i, row in enumerate(iterate(space, obs)):
             flat[i] = self.observation(row)
@@ -87,7 +98,8 @@ class Codec:
         lead = flat.shape[: flat.ndim - len(self.action_shape)]
         shifted = flat if self._start is None else flat + self._start
         shaped = shifted.reshape(lead + self._action_shape)
-        return shaped.astype(self._action_dtype, copy=False)[()]
+        action = shaped.astype(self._action_dtype, copy=False)[()]
+        return action if self._limits is None else np.clip(action, *self._limits)
 
 
 def flat_observation_space(name: str, space: spaces.Space) -> spaces.Box:
@@ -142,6 +154,14 @@ def _parts(space: spaces.Space) -> Iterator[spaces.Space]:
             yield from _parts(part)
     else:
         yield space
+
+
+def _limits_of(space: spaces.Space) -> tuple[np.ndarray, np.ndarray] | None:
+    """Returns the bounds of a Box that float32 cannot hold: policies clip to the nearest it can."""
+    if not isinstance(space, spaces.Box) or space.dtype != np.float64:
+        return None
+    exact = all(np.array_equal(x, x.astype(np.float32)) for x in (space.low, space.high))
+    return None if exact else (space.low, space.high)
 
 
 def _start_of(space: spaces.Space) -> np.ndarray | None:

@@ -8,13 +8,16 @@ that does not apply to what was passed is refused.
 from __future__ import annotations
 
 import numbers
+import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import VectorEnv
 
+from lpo.envs.angles import Periodic, chosen, free_angles
 from lpo.envs.host.episodes import EpisodeBatch
 from lpo.envs.host.vector import VectorBatch
 from lpo.envs.registry import find_spec
@@ -37,12 +40,15 @@ def make_batch(
     threads: int | None = None,
     backend: str = "auto",
     env_kwargs: dict[str, Any] | None = None,
+    periodic: Periodic = (),
 ) -> BatchEnv:
     """Returns ``num_envs`` copies of ``env`` as one batch.
 
     ``preset`` and ``threshold`` are for the sparse locomotion tasks, ``threads`` (by default one
     per usable core) for the native backend, ``env_kwargs`` for ids made by Gymnasium. ``backend``
-    ``auto`` is native where there is one and no ``env_kwargs`` are given.
+    ``auto`` is native where there is one and no ``env_kwargs`` are given. ``periodic`` are places
+    of an observation that are angles and become (cos, sin); ``auto`` finds the free angles of
+    Gymnasium's MuJoCo tasks.
     """
     _check_size("num_envs", num_envs)
     if threads is not None:
@@ -53,7 +59,14 @@ def make_batch(
         from lpo.envs.host.native import NativeBatch  # MuJoCo is loaded only where it is needed
 
         task = LOCOMOTION[_bare_id(env)]
-        return NativeBatch(task, num_envs, preset=preset, threshold=threshold, threads=threads)
+        return NativeBatch(
+            task,
+            num_envs,
+            preset=preset,
+            threshold=threshold,
+            threads=threads,
+            periodic=periodic,
+        )
     if threads is not None:
         raise LPOError(
             f"threads={threads} applies to the native backend, and {_id_of(env)} runs on "
@@ -66,8 +79,18 @@ def make_batch(
                 f"The vector environment has {env.num_envs} environments and num_envs is "
                 f"{num_envs}; pass num_envs={env.num_envs}."
             )
-        return VectorBatch(env)
-    return _episode_batch(env, num_envs, preset, threshold, env_kwargs)
+        return VectorBatch(env, chosen(periodic, tuple))
+    return _episode_batch(env, num_envs, preset, threshold, env_kwargs, periodic)
+
+
+def adopted(env: Any) -> Any:
+    """Returns a ``VecEnv`` of stable-baselines3 as a ``VectorEnv``; anything else as it is."""
+    sb3 = sys.modules.get("stable_baselines3.common.vec_env")
+    if sb3 is None or not isinstance(env, sb3.VecEnv):
+        return env
+    from lpo.envs.sb3 import FromVecEnv
+
+    return FromVecEnv(env)
 
 
 def runs_natively(env: EnvLike, backend: str, env_kwargs: dict[str, Any] | None) -> bool:
@@ -92,6 +115,7 @@ def make_single(
     preset: str | None = None,
     threshold: float | None = None,
     env_kwargs: dict[str, Any] | None = None,
+    periodic: Periodic = (),
 ) -> gymnasium.Env:
     """Returns one environment that renders to RGB arrays and has the spaces of ``make_batch``."""
     if isinstance(env, VectorEnv):
@@ -102,7 +126,8 @@ def make_single(
     if isinstance(env, str | EnvSpec):
         follow = {"camera_name": "track"} if _bare_id(env) in LOCOMOTION else {}
         kwargs = {**follow, **(env_kwargs or {}), "render_mode": "rgb_array"}
-        return FlatEnv(_from_spec(env, preset, threshold, kwargs))
+        made = _from_spec(env, preset, threshold, kwargs)
+        return FlatEnv(made, chosen(periodic, partial(free_angles, made)))
     _refuse_options(env, preset, threshold, env_kwargs)
     made = env if isinstance(env, gymnasium.Env) else _from_factory(env)
     if made.render_mode != "rgb_array":
@@ -110,7 +135,7 @@ def make_single(
             f"{_id_of(made)} was made with render_mode={made.render_mode!r}; make it with "
             "render_mode='rgb_array'."
         )
-    return FlatEnv(made)
+    return FlatEnv(made, chosen(periodic, partial(free_angles, made)))
 
 
 def _episode_batch(
@@ -119,11 +144,13 @@ def _episode_batch(
     preset: str | None,
     threshold: float | None,
     env_kwargs: dict[str, Any] | None,
+    periodic: Periodic,
 ) -> BatchEnv:
     if isinstance(env, str | EnvSpec):
         kwargs = dict(env_kwargs or {})
         envs = [_from_spec(env, preset, threshold, kwargs) for _ in range(num_envs)]
-        return EpisodeBatch(envs, _describe(envs[0], kwargs, preset, threshold))
+        row = _describe(envs[0], kwargs, preset, threshold)
+        return EpisodeBatch(envs, row, chosen(periodic, partial(free_angles, envs[0])))
     _refuse_options(env, preset, threshold, env_kwargs)
     if isinstance(env, gymnasium.Env):
         if num_envs != 1:
@@ -131,14 +158,16 @@ def _episode_batch(
                 f"An instance is one environment and num_envs is {num_envs}; pass num_envs=1, or "
                 "the id or a function that makes one."
             )
-        return EpisodeBatch([env], _describe(env, {}, None, None))
+        angles = chosen(periodic, partial(free_angles, env))
+        return EpisodeBatch([env], _describe(env, {}, None, None), angles)
     envs = [_from_factory(env) for _ in range(num_envs)]
     if len({id(made) for made in envs}) != num_envs:
         raise LPOError(
             "The environment function returned the same environment twice; make a new one in "
             "each call."
         )
-    return EpisodeBatch(envs, _describe(envs[0], {}, None, None))
+    angles = chosen(periodic, partial(free_angles, envs[0]))
+    return EpisodeBatch(envs, _describe(envs[0], {}, None, None), angles)
 
 
 def _from_spec(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import sys
 import warnings
 from functools import cache
 from importlib.metadata import entry_points
@@ -20,7 +21,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from lpo.envs.specs import CONTROL, LOCOMOTION, MOUNTAIN_CAR, TASKS
 from lpo.envs.tabular import TABULAR
-from lpo.errors import LPOError
+from lpo.errors import SPEAKS_FLAGS, LPOError
 
 
 def register_envs() -> None:
@@ -71,23 +72,46 @@ def describe() -> list[dict[str, Any]]:
     return rows + [{"presets": {}, "horizon": None} | row for row in TABULAR]
 
 
+def import_package(name: str) -> None:
+    """Imports a package that the user has named, alone or in an id ``package:Name-v0``.
+
+    Nothing that was read from a file may come here.
+    """
+    package = name.rpartition(":")[0] if ":" in name else name
+    try:
+        importlib.import_module(package)
+    except Exception as error:
+        raise LPOError(
+            f"The package {package!r} cannot be imported ({type(error).__name__}: {error}); "
+            "install it, or add its folder to PYTHONPATH."
+        ) from error
+
+
+def without_package(env_id: str) -> str:
+    """Returns the id of ``package:Name-v0`` alone. Raises LPOError if nobody imported the package.
+
+    Ids come from files too, and a file never decides what code is imported.
+    """
+    package, _, name = env_id.rpartition(":")
+    if package and package not in sys.modules:
+        remedy = f"add `--import {package}`" if SPEAKS_FLAGS.get() else f"`import {package}` first"
+        raise LPOError(
+            f"{env_id!r} is of the package {package!r}, and a file may not import code by itself; "
+            f"if you trust the package, {remedy}."
+        )
+    return name
+
+
 def find_spec(env_id: str) -> EnvSpec:
     """Returns Gymnasium's specification of ``env_id``; raises with the closest ids.
 
-    In ``package:Name-v0`` the package is imported first, as `gymnasium.make` does.
+    The package of ``package:Name-v0`` must have been imported.
     """
     register_envs()
     register_foreign()
-    package, _, name = env_id.rpartition(":")
+    name = without_package(env_id)
     try:
-        if package:
-            importlib.import_module(package)
         return gymnasium.spec(name)
-    except ImportError as error:
-        raise LPOError(
-            f"The package {package!r} of {env_id!r} cannot be imported ({error}); install it, or "
-            "add its folder to PYTHONPATH."
-        ) from error
     except (gymnasium.error.Error, ValueError) as error:
         close = difflib.get_close_matches(env_id, sorted(gymnasium.registry), n=4, cutoff=0.5)
         remedy = f"the closest are {', '.join(close)}" if close else "`lpo list` shows ours"

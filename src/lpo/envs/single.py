@@ -7,16 +7,17 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from lpo.envs.angles import Angles
 from lpo.envs.codec import Codec
 
 
 class FlatEnv(gymnasium.Wrapper):
     """An environment whose observations and actions are those of a ``BatchEnv`` row."""
 
-    def __init__(self, env: gymnasium.Env):
+    def __init__(self, env: gymnasium.Env, angles: Angles = ()):
         super().__init__(env)
         name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
-        self._codec = Codec(name, env.observation_space, env.action_space)
+        self._codec = Codec(name, env.observation_space, env.action_space, angles)
         self.observation_space = self._codec.observation_space
         self.action_space = self._codec.action_space
 

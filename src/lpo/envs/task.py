@@ -7,11 +7,13 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 
+from lpo.envs import angles
 from lpo.envs.make import make_batch, make_single, runs_natively
 from lpo.envs.registry import find_spec
 from lpo.envs.specs import LOCOMOTION
 from lpo.errors import LPOError, named
-from lpo.options import Axis, PositiveInt, options
+from lpo.files import parse_json
+from lpo.options import Axis, Count, PositiveInt, options
 from lpo.types import BatchEnv
 
 DEFAULT_ENV = "lpo/SparseHopper-v0"
@@ -29,12 +31,13 @@ def _number(value: Any) -> Any:
 def _dictionary(value: Any) -> Any:
     """A dictionary may come as JSON text."""
     try:
-        return json.loads(value) if isinstance(value, str) else value
+        return parse_json(value) if isinstance(value, str) else value
     except ValueError:
         return value
 
 
 Threshold = Annotated[float | str | None, pydantic.BeforeValidator(_number)]
+Periodic = Annotated[tuple[Count, ...] | Literal["auto"], pydantic.BeforeValidator(angles.places)]
 Arguments = Annotated[dict[str, Any] | None, pydantic.BeforeValidator(_dictionary)]
 
 
@@ -54,11 +57,14 @@ class TaskOptions:
     """native: batched MuJoCo (sparse locomotion); gymnasium: any other; auto picks."""
     threads: PositiveInt | None = None
     """Threads that step native environments; by default the usable cores."""
+    periodic: Periodic = ()
+    """Numbers of an observation that are angles and become (cos, sin), as in 0,3; auto finds the
+    hinges without limits of Gymnasium's MuJoCo tasks."""
 
     def __post_init__(self) -> None:
         try:
             json.dumps(self.env_kwargs)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise LPOError(
                 f"{named('env_kwargs')} cannot be saved as JSON ({error}); pass numbers, texts, "
                 "lists and dictionaries."
@@ -94,8 +100,11 @@ class TaskOptions:
             threads=self.threads,
             backend=self.backend,
             env_kwargs=self.env_kwargs,
+            periodic=self.periodic,
         )
 
     def make_single(self) -> Any:
         """Returns one environment that renders."""
-        return make_single(self.env, **self.limits, env_kwargs=self.env_kwargs)
+        return make_single(
+            self.env, **self.limits, env_kwargs=self.env_kwargs, periodic=self.periodic
+        )

@@ -18,8 +18,8 @@ from jax.core import Tracer
 from jax.typing import ArrayLike
 from jaxtyping import Float, Key
 
-from lpo.math.arrays import lift
-from lpo.options import Axis, Layers, options
+from lpo.math.arrays import Scalar, lift
+from lpo.options import Axis, Layers, NonNegative, options
 from lpo.types import ArrayT
 
 OBS_CLIP = 10.0
@@ -33,6 +33,9 @@ class NetworkOptions:
     """Hidden layers of the policy and of each critic (tanh)."""
     log_std_init: Axis[float] = 0.0
     """Initial log standard deviation of Gaussian actions."""
+    value_gain: Axis[NonNegative] = 1.0
+    """Size of the first weights of the value heads (SB3: 1). At 0 all values start at 0, and before
+    any reward the reward advantage is 0 as well."""
     normalize_obs: bool = True
     """Normalise observations by a running mean and variance, clipped to ±10."""
 
@@ -125,8 +128,12 @@ def init_actor_critic(
     log_std: Float[Array, " L"],
     hidden: Sequence[int],
     num_streams: int,
+    value_gain: Scalar = 1.0,
 ) -> ActorCritic[Array]:
-    """Returns a policy and ``num_streams`` critics with SB3's initial weights."""
+    """Returns a policy and ``num_streams`` critics with SB3's initial weights.
+
+    ``value_gain`` multiplies the last layer of each critic.
+    """
     key_policy, key_critics = jax.random.split(key)
     gain = float(np.sqrt(2))
     policy = orthogonal_net(key_policy, (obs_size, *hidden, num_outputs), gain, 0.01)
@@ -135,7 +142,8 @@ def init_actor_critic(
         orthogonal_net(jax.random.fold_in(key_critics, s), (obs_size, *hidden, 1), gain, 1.0)
         for s in range(num_streams)
     ]
-    return ActorCritic(policy, log_std, jax.tree.map(lambda *x: jnp.stack(x), *critic))
+    *hidden_layers, head = jax.tree.map(lambda *x: jnp.stack(x), *critic)
+    return ActorCritic(policy, log_std, (*hidden_layers, head._replace(w=value_gain * head.w)))
 
 
 def values(critics: Net[Array], obs: Float[Array, "*B O"]) -> Float[Array, " S *B"]:

@@ -1,4 +1,6 @@
-"""Running mean and variance of a stream of vectors, and the normalisation made from them."""
+"""Running statistics: moments of a stream of vectors and the normalisation made from them, and
+an average that forgets.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,9 @@ from typing import Generic, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
-from lpo.math.arrays import lift
+from lpo.math.arrays import Scalar, lift
 from lpo.types import ArrayT
 
 Rows = Float[np.ndarray, "N D"]
@@ -42,6 +44,31 @@ def update_moments(
     delta = mean - moments.mean
     m2 = moments.var * moments.count + var * n + delta**2 * moments.count * n / total
     return Moments(total, moments.mean + delta * n / total, m2 / total)
+
+
+class Average(NamedTuple):
+    """A weighted mean of samples: a sample loses half of its weight in each half-life."""
+
+    weight: Float[Array, ""]  # of all samples so far
+    value: Float[Array, "*D"]
+
+
+def no_average(*shape: int) -> Average:
+    """Returns the average of no samples, which is 0."""
+    return Average(jnp.float32(0), jnp.zeros(shape))
+
+
+def add_to_average(
+    old: Average, total: Float[Array, "*D"], count: Int[Array, ""], half_life: Scalar
+) -> Average:
+    """Adds ``count`` samples whose sum is ``total``; ``half_life`` is a number of samples.
+
+    The new samples weigh 1 each, and the old ones ½^(count/half_life) of what they weighed. The
+    mean is taken over these weights, so that there is no start to correct for.
+    """
+    kept = old.weight * 0.5 ** (count / half_life)
+    weight = kept + count
+    return Average(weight, (kept * old.value + total) / jnp.maximum(weight, 1e-6))
 
 
 def normalize(

@@ -34,7 +34,7 @@ def make_clips(runs: Runs, place: Callable[[str, str, RunData], Path]) -> Clips:
         best = best_of(cell)
         path = place(task, label, best)
         try:
-            write_clip(best, path)
+            write_clip(policy_of(best), path)
             files[task, label] = path
         except LPOError as error:
             problems.append(f"{label} on {task}: {error}")
@@ -42,9 +42,8 @@ def make_clips(runs: Runs, place: Callable[[str, str, RunData], Path]) -> Clips:
     return Clips(files, note)
 
 
-def write_clip(run: RunData, path: Path) -> None:
+def write_clip(policy: Policy, path: Path) -> None:
     """Writes a clip in real time, small enough for a page that shows a dozen of them."""
-    policy = policy_of(run)
     path.parent.mkdir(parents=True, exist_ok=True)
     # The clip ends after SECONDS, by the frame rate of the environment; 1000 steps are enough.
     frames, fps = play(policy, 1000, 0, True, SECONDS, FPS)

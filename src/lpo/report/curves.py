@@ -53,7 +53,7 @@ def plot_runs(runs: Sequence[Path], metric: str, out: Path) -> Path:
     import matplotlib.pyplot as plt
     from matplotlib.ticker import EngFormatter
 
-    from lpo.report.figures import band, colors  # here, because it imports this module
+    from lpo.report.figures import band, colors, plain  # here, because it imports this module
 
     panels: dict[str, dict[str, list[Curve]]] = defaultdict(lambda: defaultdict(list))
     for run in store.load(runs):
@@ -67,11 +67,11 @@ def plot_runs(runs: Sequence[Path], metric: str, out: Path) -> Path:
         for name, curves in groups.items():
             label = name if len(curves) == 1 else f"{name} ({len(curves)} seeds)"
             if len(curves) == 1:
-                ax.plot(curves[0].steps, curves[0].values, color=color[name], label=label)
+                ax.plot(curves[0].steps, curves[0].values, color=color[name], label=plain(label))
                 continue
             grid, values = on_grid(curves)
             band(ax, grid, estimate_curve(values), color[name], label)
-        ax.set(title=task, xlabel="environment steps", ylabel=metric)
+        ax.set(title=plain(task), xlabel="environment steps", ylabel=plain(metric))
         ax.xaxis.set_major_formatter(EngFormatter(sep=""))
         ax.grid(alpha=0.3)
         ax.spines[["top", "right"]].set_visible(False)

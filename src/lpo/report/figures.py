@@ -76,7 +76,15 @@ def slim(svg: str) -> str:
 
 def heading(task: str) -> str:
     """Returns a title of two lines, the task and its threshold; one line would be too wide."""
-    return task.removeprefix("lpo/").replace(" (", "\n(", 1)
+    lines = task.removeprefix("lpo/").replace(" (", "\n(", 1).split("\n")[:2]
+    return "\n".join(plain(line, 60) for line in lines)
+
+
+def plain(name: str, longest: int = 32) -> str:
+    """Returns a name as Matplotlib draws it sign by sign; dollars would begin a formula."""
+    line = "".join(c if c.isprintable() else " " for c in name)
+    short = line if len(line) <= longest else line[: longest - 1] + "…"
+    return short.replace("$", r"\$")
 
 
 def steps_axis(ax: Any) -> None:
@@ -97,7 +105,7 @@ def legend(ax: Any) -> None:
 
 
 def band(ax: Any, x: np.ndarray, e: Estimate, color: str, label: str) -> None:
-    ax.plot(x, e.value, color=color, label=label)
+    ax.plot(x, e.value, color=color, label=plain(label))
     ax.fill_between(x, e.low, e.high, color=color, alpha=0.18, lw=0)
 
 
@@ -143,7 +151,7 @@ def one_by_one(curves: dict, color: dict[str, str], title: str, out: Path, name:
             for x, other in curves.values():
                 ax.plot(x, other.value, color="#ccc", lw=0.6)
             band(ax, grid, e, color[label], label)
-            ax.set_title(label, fontsize=8 if len(label) < 20 else 6)
+            ax.set_title(plain(label), fontsize=8 if len(label) < 20 else 6)
             ax.tick_params(labelsize=7)
         for ax in axes.flat[len(curves) :]:
             ax.set_axis_off()
@@ -175,7 +183,7 @@ def over_time(
             drawn = True
             for line in values[1] if len(runs.labels) <= MANY else []:
                 ax.plot(values[0], line, color=color[label], lw=0.6, alpha=0.35)
-            ax.plot(values[0], values[1].mean(0), color=color[label], label=label)
+            ax.plot(values[0], values[1].mean(0), color=color[label], label=plain(label))
         ax.set_title(heading(task))
         ax.set_ylabel(ylabel)
         if log:
@@ -199,7 +207,7 @@ def first_rewards(runs: Runs, task: str, out: Path, name: str) -> None:
                 face = color[label] if met is not None else "none"
                 x = run.env_steps if met is None else met
                 ax.scatter([x], [where], s=26, facecolor=face, edgecolor=color[label], zorder=3)
-        ax.set_yticks(range(len(labels)), labels)
+        ax.set_yticks(range(len(labels)), [plain(label) for label in labels])
         ax.set_ylim(len(labels) - 0.5, -0.5)
         ax.set_xscale("log")
         budget = max(run.config.steps for label in labels for run in runs.cell(task, label))
@@ -220,10 +228,10 @@ def improvements(runs: Runs, reference: str, out: Path, name: str) -> list[dict[
             numbers = {"probability": float(e.value), "low": float(e.low), "high": float(e.high)}
             rows.append({"x": reference, "y": label, **numbers})
         ax.axvline(0.5, color="#999", lw=1, ls="--")
-        ax.set_yticks(range(len(others)), others)
+        ax.set_yticks(range(len(others)), [plain(label) for label in others])
         ax.set_ylim(len(others) - 0.5, -0.5)
         ax.set_xlim(-0.03, 1.03)
-        ax.set_title(f"P({reference} > …)")
+        ax.set_title(f"P({plain(reference)} > …)")
         ax.set_xlabel("probability of improvement")
     return rows
 
@@ -254,6 +262,7 @@ def heat_maps(runs: Runs, task: str, label: str, out: Path, name: str) -> bool:
 
     cell = runs.cell(task, label)
     found = [run.visits for run in cell if run.visits is not None]
+    found = [visits for visits in found if visits[1].shape == found[0][1].shape]
     if not found:
         return False
     (across, up), counts = found[0][0], np.sum([visits[1] for visits in found], axis=0)
@@ -271,6 +280,6 @@ def heat_maps(runs: Runs, task: str, label: str, out: Path, name: str) -> bool:
             ax.grid(False)
             ax.set_title(f"{100 * (quarter + 1) // len(counts)} %", fontsize=9)
             ax.tick_params(labelsize=7, labelleft=quarter == 0)
-        axes[0].set_ylabel(up["name"], fontsize=8)
-        axes[0].figure.supxlabel(across["name"].replace("_", " "), fontsize=8)
+        axes[0].set_ylabel(plain(up["name"]), fontsize=8)
+        axes[0].figure.supxlabel(plain(across["name"].replace("_", " ")), fontsize=8)
     return True

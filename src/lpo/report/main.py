@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from pathlib import Path
 from typing import NamedTuple
 
 from lpo.errors import LPOError
 from lpo.report import figures, page, stats, tables
+from lpo.report.page import Section
 from lpo.report.runs import Runs
 
 WAYS = (
@@ -22,6 +24,9 @@ SIZES = (
 )
 
 
+LONGEST = 150  # characters of a file name, before its suffix
+
+
 class Clips(NamedTuple):
     """Clips of the best policies, and a note that says why some are missing."""
 
@@ -32,7 +37,10 @@ class Clips(NamedTuple):
 def slug(*words: str) -> str:
     """Returns a file name made of ``words``, without the namespace ``lpo/``."""
     plain = (word.removeprefix("lpo/") for word in words)
-    return "-".join(re.sub(r"[^A-Za-z0-9.]+", "-", word).strip("-") for word in plain)
+    name = "-".join(re.sub(r"[^A-Za-z0-9.]+", "-", word).strip("-") for word in plain)
+    if len(name) <= LONGEST:
+        return name
+    return f"{name[:LONGEST]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def make_report(
@@ -51,7 +59,7 @@ def make_report(
             f"{len(runs.runs)} runs: {', '.join(runs.labels)} on {len(runs.tasks)} "
             f"task{'s' if len(runs.tasks) > 1 else ''}."
         )
-        text = page.page(title, page.escape(lead), sections, page.footer(runs, command))
+        text = page.page(title, lead, sections, page.footer(runs, command))
         (out / "index.html").write_text(text, encoding="utf-8")
     except OSError as error:
         raise LPOError(f"Cannot write {out} ({error}); pass another --out.") from error
@@ -70,7 +78,7 @@ def choose_reference(runs: Runs, name: str | None) -> str:
 
 def contents(
     runs: Runs, out: Path, reference: str, clips: Clips
-) -> tuple[list[str], dict[str, list[tables.Row]]]:
+) -> tuple[list[Section], dict[str, list[tables.Row]]]:
     """Returns the sections of the page in order, and the tables with their numbers."""
     cells = tables.cell_rows(runs)
     curves, drawn = [], []
@@ -80,8 +88,8 @@ def contents(
         drawn.append(page.image(out / f"{name}.svg", f"Return on {task}"))
     ways = WAYS.format(reps=f"{stats.REPS:,}")
     sections = [
-        page.section("Results", results_text(runs), page.results(runs, cells)),
-        page.section("Learning curves", ways, page.grid(drawn)),
+        Section("Results", results_text(runs), results=page.results(runs, cells)),
+        Section("Learning curves", ways, figures=drawn),
     ]
     numbers = {"cells": cells, "runs": tables.run_rows(runs), "curves": curves}
     numbers["streams"] = tables.stream_rows(runs)
@@ -89,9 +97,9 @@ def contents(
     sections += [
         *across,
         *process(runs, out),
-        page.section("What drove the policy", SIZES, page.table(numbers["streams"])),
-        visits(runs, out),
-        clip_section(clips),
+        Section("What drove the policy", SIZES, tables=[numbers["streams"]]),
+        *visits(runs, out),
+        *clip_section(clips),
         options(runs),
     ]
     return sections, numbers | more
@@ -105,7 +113,9 @@ def results_text(runs: Runs) -> str:
     )
 
 
-def compare(runs: Runs, out: Path, reference: str) -> tuple[list[str], dict[str, list[tables.Row]]]:
+def compare(
+    runs: Runs, out: Path, reference: str
+) -> tuple[list[Section], dict[str, list[tables.Row]]]:
     """Returns the section with profiles and probabilities of improvement, and its numbers."""
     complete = runs.complete()
     if reference not in complete:
@@ -124,15 +134,14 @@ def compare(runs: Runs, out: Path, reference: str) -> tuple[list[str], dict[str,
     left = [label for label in runs.labels if label not in complete]
     text += f" Left out, because not run on every task: {', '.join(left)}." if left else ""
     scores = tables.score_rows(runs)
-    content = page.grid(drawn) + page.table(scores)
-    return [page.section("Comparison", text, content)], {
+    return [Section("Comparison", text, figures=drawn, tables=[scores])], {
         "profiles": profiles,
         "improvement": improved,
         "scores": scores,
     }
 
 
-def process(runs: Runs, out: Path) -> list[str]:
+def process(runs: Runs, out: Path) -> list[Section]:
     """Returns the sections on the course of training: first rewards, policy switches, bonus."""
     first = []
     for task in runs.tasks:
@@ -140,17 +149,19 @@ def process(runs: Runs, out: Path) -> list[str]:
         figures.first_rewards(runs, task, out, name)
         first.append(page.image(out / f"{name}.svg", f"Steps to the first reward on {task}"))
     seen = "A dot is a seed. A hollow dot at the end of a run means that it saw no reward."
-    sections = [page.section("First reward", seen, page.grid(first))]
+    sections = [Section("First reward", seen, figures=first)]
     switches = over_time(runs, out, "switch/count", "policy switches")
     changed = "How often the policy was changed."
-    sections.append(page.section("Policy switches", changed, page.grid(switches)))
+    sections.append(Section("Policy switches", changed, figures=switches))
     if bonus := over_time(runs, out, "bonus/mean", "mean bonus", log=True):
         paid = "The mean bonus for novelty, on a log scale."
-        sections.append(page.section("Bonus", paid, page.grid(bonus)))
+        sections.append(Section("Bonus", paid, figures=bonus))
     return sections
 
 
-def over_time(runs: Runs, out: Path, metric: str, label: str, log: bool = False) -> list[str]:
+def over_time(
+    runs: Runs, out: Path, metric: str, label: str, log: bool = False
+) -> list[page.Figure]:
     """Returns a figure of ``metric`` for each task that logged it."""
     drawn = []
     for task in runs.tasks:
@@ -160,8 +171,8 @@ def over_time(runs: Runs, out: Path, metric: str, label: str, log: bool = False)
     return drawn
 
 
-def visits(runs: Runs, out: Path) -> str:
-    """Returns the section with heat maps of the states of training."""
+def visits(runs: Runs, out: Path) -> list[Section]:
+    """Returns the section with heat maps of the states of training, if there are any."""
     drawn = []
     for task, label, _ in runs.cells():
         name = slug("visits", label, task)
@@ -172,31 +183,27 @@ def visits(runs: Runs, out: Path) -> str:
         "together. The dashed line is the threshold of the reward. The reward depends on the mean "
         "velocity over a step; the map shows the velocity at its end."
     )
-    return page.section("Where the agents were", text, page.grid(drawn)) if drawn else ""
+    return [Section("Where the agents were", text, figures=drawn)] if drawn else []
 
 
-def clip_section(clips: Clips) -> str:
-    """Returns the section with a clip of the best policy of each cell."""
+def clip_section(clips: Clips) -> list[Section]:
+    """Returns the section with a clip of the best policy of each cell, if there are any."""
     drawn = [
         page.image(path, f"{label} on {task}", caption=True, kind="small")
         for (task, label), path in clips.files.items()
     ]
-    note = f'<p class="note">{page.escape(clips.note)}</p>' if clips.note else ""
-    if not drawn and not note:
-        return ""
+    if not drawn and not clips.note:
+        return []
     text = "The best checkpoint of the best seed of each cell; actions are the mode of the policy."
-    return page.section("The best policies", text, note + page.grid(drawn))
+    return [Section("The best policies", text, note=clips.note, figures=drawn)]
 
 
-def options(runs: Runs) -> str:
+def options(runs: Runs) -> Section:
     differing, shared = tables.option_rows(runs)
-    content = (
-        page.table(tables.task_rows(runs))
-        + page.table(differing)
-        + f"<details><summary>Options that all runs share</summary>{page.table(shared)}</details>"
-    )
     text = (
         "Tasks with their thresholds, and the options that differ between labels. An option with "
         "several values differs between tasks."
     )
-    return page.section("Tasks and options", text, content)
+    return Section(
+        "Tasks and options", text, tables=[tables.task_rows(runs), differing], folded=shared
+    )

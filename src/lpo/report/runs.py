@@ -105,7 +105,7 @@ class RunData:
 
     @property
     def switches(self) -> int:
-        return int(self.rows[-1]["switch/count"])
+        return int(self.rows[-1].get("switch/count", 0))
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -145,7 +145,7 @@ class Runs:
     def scale(self, task: str) -> float:
         """Returns the return that has a score of 1: the largest possible, or the best one seen."""
         runs = [run for run in self.runs if run.task == task]
-        if runs[0].max_return is not None:
+        if runs[0].max_return:
             return float(runs[0].max_return)
         return max(max(abs(run.best) for run in runs), 1e-12)
 

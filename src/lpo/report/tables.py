@@ -112,7 +112,8 @@ def markdown(rows: list[Row]) -> str:
     lines = [list(rows[0]), ["---"] * len(rows[0])]
     for row in rows:
         plain = row | {"task": short_task(row["task"]), "label": f"`{row['label']}`"}
-        lines.append(["–" if value is None else str(value) for value in plain.values()])
+        texts = ["–" if value is None else str(value) for value in plain.values()]
+        lines.append([re.sub(r"([|<])", r"\\\1", " ".join(text.split())) for text in texts])
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
@@ -197,7 +198,7 @@ def task_rows(runs: Runs) -> list[Row]:
         rows.append(
             {
                 "task": d.get("id"),
-                "reward above": f"{d['quantity']} > {d['threshold']:g}"
+                "reward above": f"{d.get('quantity')} > {d['threshold']:g}"
                 if d.get("threshold") is not None
                 else "its own reward",
                 "preset": d.get("preset") or "–",

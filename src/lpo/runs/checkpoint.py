@@ -19,6 +19,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
+from lpo import files
 from lpo.errors import LPOError
 
 FORMAT = 2
@@ -44,7 +45,8 @@ def stage(path: Path, data: bytes) -> Path:
     """Writes ``data`` to the disk beside ``path``, whole or not at all. Returns the new file."""
     temporary = waiting(path)
     try:
-        with open(temporary, "wb") as file:
+        temporary.unlink(missing_ok=True)  # nor is a link followed that somebody has put there
+        with open(temporary, "xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -97,11 +99,12 @@ def load(path: Path) -> Checkpoint:
     remedy = "use another checkpoint of the run or train again."
     file = path.with_suffix(".json")
     try:
-        data = path.with_suffix(".safetensors").read_bytes()
-        record = json.loads(file.read_text())
+        data = files.read_bytes(path.with_suffix(".safetensors"), files.LARGE)
+        record = files.parse_json(files.read_bytes(file))
         found = hashlib.sha256(data).hexdigest()
         if (other := waiting(file)).exists() and record.get("sha256") != found:
-            record = json.loads(other.read_text())  # it was killed between the two renames
+            # it was killed between the two renames
+            record = files.parse_json(files.read_bytes(other))
     except (OSError, ValueError, AttributeError) as error:
         raise LPOError(f"Cannot read the checkpoint {path} ({error}); {remedy}") from error
     formats = (FORMAT, WITHOUT_OWN_CHECKSUM)

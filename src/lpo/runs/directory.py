@@ -4,7 +4,9 @@
     metrics.jsonl timing.jsonl     what it logged; see ``lpo.runs.loggers``
     visits.json                    which states its agent visited
     checkpoints/                   NNN.safetensors and NNN.json; best.*
-    tensorboard/ curve.png
+    tensorboard/ wandb/            what chosen loggers wrote
+    loggers.json                   the ids that they gave to the run
+    curve.png
 
 Opening a stranger's directory reads JSON and arrays and executes nothing.
 """
@@ -14,7 +16,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,6 +27,7 @@ except ImportError:  # no such locks on this system
     fcntl = None
 
 from lpo import config as configs
+from lpo import files
 from lpo.config import Config
 from lpo.errors import LPOError
 from lpo.runs import checkpoint
@@ -42,6 +46,8 @@ class RunDirectory:
         self.visits_file = self.path / "visits.json"
         self.curve_file = self.path / "curve.png"
         self.tensorboard = self.path / "tensorboard"
+        self.wandb = self.path / "wandb"
+        self.ids_file = self.path / "loggers.json"
         self.checkpoints = self.path / "checkpoints"
 
     def __str__(self) -> str:
@@ -100,7 +106,21 @@ class RunDirectory:
                 f"{path} is not a run directory (it has no config.json); "
                 "pass a directory that `lpo train` made."
             )
+        run.check()
         return run
+
+    def check(self) -> None:
+        """Raises LPOError where a file of the run is a link that leads out of it."""
+        files.check_folder(self.path, self.files)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """What belongs to a run."""
+        return (
+            self.config_file, self.task_file, self.metrics_file, self.timing_file,
+            self.visits_file, self.curve_file, self.tensorboard, self.wandb, self.ids_file,
+            self.checkpoints,
+        )  # fmt: skip
 
     def claim(self) -> IO[bytes]:
         """Returns the metrics file, open and locked: only one process may write to a run."""
@@ -139,7 +159,7 @@ class RunDirectory:
     def task(self) -> dict[str, Any]:
         """Returns the description that the environment gave when the run began."""
         try:
-            found = json.loads(self.task_file.read_text())
+            found = files.parse_json(files.read_bytes(self.task_file))
         except (OSError, ValueError) as error:
             raise LPOError(
                 f"{self} has no readable task.json ({error}); pass a complete run."
@@ -227,18 +247,36 @@ class RunDirectory:
             return str(error)
         return None
 
+    def id_for(self, logger: str, new: Callable[[], str]) -> str:
+        """Returns the id under which a logger knows the run; ``new`` makes it at the first time."""
+        try:
+            known = self.ids_file.exists()
+            ids = files.parse_json(files.read_bytes(self.ids_file)) if known else {}
+            found = ids.get(logger)
+        except (OSError, ValueError, AttributeError) as error:
+            raise wrong_ids(self.ids_file) from error
+        if found is None:
+            self.path.mkdir(parents=True, exist_ok=True)
+            found = new()
+            write_atomically(self.ids_file, (json.dumps({**ids, logger: found}) + "\n").encode())
+        if not isinstance(found, str) or not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", found):
+            raise wrong_ids(self.ids_file)  # it may become part of a file's name
+        return found
+
     def foreign(self) -> list[str]:
         """Returns the names in the directory that do not belong to a run."""
-        files = (
-            self.config_file, self.task_file, self.metrics_file, self.timing_file,
-            self.visits_file, self.curve_file, self.tensorboard, self.checkpoints,
-        )  # fmt: skip
-        ours = {file.name for file in files}
+        ours = {file.name for file in self.files}
         return [
             p.name
             for p in self.path.iterdir()
             if p.name.strip(".").removesuffix(".tmp") not in ours
         ]
+
+
+def wrong_ids(path: Path) -> LPOError:
+    return LPOError(
+        f"{path} does not hold ids; delete it, and loggers begin new runs of their own."
+    )
 
 
 def lock(file: IO[bytes]) -> bool:
@@ -265,8 +303,8 @@ def log_digest(path: Path, length: int) -> str:
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """Returns the rows of a log. Leaves out a last line that is incomplete after a kill."""
     try:
-        return list(parse_rows(path.read_text()))
-    except (OSError, UnicodeDecodeError) as error:
+        return list(parse_rows(files.read_text(path, files.LARGE)))
+    except (OSError, ValueError) as error:
         raise LPOError(
             f"{path.parent} has no readable {path.name} ({error}); pass a run directory."
         ) from error
@@ -295,6 +333,8 @@ def task_line(task: dict[str, Any]) -> str:
     """Returns a task in one line: its id, with its threshold or its arguments."""
     line = str(task.get("id"))
     if task.get("threshold") is not None:
-        return line + f" ({task['preset']}: {task['quantity']} > {task['threshold']:g})"
-    arguments = ", ".join(f"{name}={value}" for name, value in task.get("env_kwargs", {}).items())
+        limit = f"{task.get('quantity')} > {task['threshold']:g}"
+        return line + f" ({task.get('preset')}: {limit})"
+    given = task.get("env_kwargs") or {}
+    arguments = ", ".join(f"{name}={value}" for name, value in given.items())
     return line + (f" ({arguments})" if arguments else "")

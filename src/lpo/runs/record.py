@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from lpo import config as configs
+from lpo import files
 from lpo.errors import LPOError
 from lpo.runs.directory import RunDirectory
 from lpo.runs.visits import from_json
@@ -19,6 +20,10 @@ from lpo.runs.visits import from_json
 Row = dict[str, Any]
 VisitCounts = tuple[list[dict[str, Any]], np.ndarray]  # axes; counts [quarter, first, second]
 PLAN = "sweep.json"  # the plan in the directory of a sweep
+DECLARED: dict[str, Any] = {
+    "id": str | None, "preset": str | None, "quantity": str | None, "env_kwargs": dict | None,
+    "threshold": int | float | None, "max_return": int | float | None,
+}  # fmt: skip
 OLD_SUCCESS = {
     "eval/success": "eval/normalized_return",
     "rollout/success": "rollout/normalized_return",
@@ -48,42 +53,68 @@ def read_directory(path: Path, label: str | None = None) -> Record:
     """Reads a run directory; ``label`` is by default the one that its sweep gave to the run."""
     run = RunDirectory.open(path)
     config, task = read_text(run.config_file), read_text(run.task_file)
-    rows = with_new_names(run.metrics(), declared(task, str(path)), is_old(config))
+    logged = checked_rows(run.metrics(), run.metrics_file)
+    rows = with_new_names(logged, declared(task, str(path)), is_old(config))
+    timing = checked_rows(run.timing(), run.timing_file)
     return Record(
-        path, label or label_of(path, config), config, task, rows, run.timing(), read_visits(run)
+        path, label or label_of(path, config), config, task, rows, timing, read_visits(run)
     )
+
+
+def checked_rows(rows: list[Row], source: Path) -> list[Row]:
+    """Returns rows of numbers, each with its ``env_steps``; what is not finite was not logged."""
+    for row in rows:
+        wrong = next((key for key, value in row.items() if not is_number(value)), None)
+        if wrong is not None or not isinstance(row.get("env_steps"), int):
+            name = wrong or "env_steps"
+            raise LPOError(
+                f"{source} has {name} {row.get(name)!r}, which is not a number that a run logs; "
+                "pass a run that `lpo train` made."
+            )
+    return [{key: value for key, value in row.items() if math.isfinite(value)} for row in rows]
+
+
+def is_number(value: Any) -> bool:
+    """Returns whether ``value`` is a float, or a whole number that fits into 64 bits."""
+    return type(value) is float or (type(value) is int and abs(value) < files.WHOLE)
 
 
 def is_old(config: str) -> bool:
     """Returns whether a configuration was written by version 0.1."""
-    with contextlib.suppress(ValueError, AttributeError):
-        return "format" not in json.loads(config)
+    with contextlib.suppress(ValueError, TypeError):
+        return "format" not in files.parse_json(config)
     return False
 
 
 def read_text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return files.read_text(path)
+    except (OSError, ValueError) as error:
         raise LPOError(f"Cannot read {path} ({error}); pass a complete run directory.") from error
 
 
 def declared(task: str, source: str) -> dict[str, Any]:
     """Returns the description in the text of a task.json. Raises LPOError where it is none."""
     try:
-        values = json.loads(task)
+        values = files.parse_json(task)
     except ValueError as error:
         raise LPOError(
             f"The task of {source} is not JSON ({error}); pass a complete run."
         ) from error
     if not isinstance(values, dict):
         raise LPOError(f"The task of {source} is not a JSON object; pass a complete run.")
+    for key, kinds in DECLARED.items():
+        if not isinstance(values.get(key), kinds) or isinstance(values.get(key), bool):
+            raise LPOError(
+                f"The task of {source} declares {key} as {values[key]!r}; pass a run that "
+                "`lpo train` made."
+            )
     return values
 
 
 def read_visits(run: RunDirectory) -> VisitCounts | None:
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        return from_json(run.visits_file.read_text())
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError, OverflowError):
+        return from_json(files.read_text(run.visits_file))
     return None
 
 
@@ -126,6 +157,7 @@ def find_directories(paths: Sequence[Path]) -> list[Path]:
         inside = (
             sorted(p for p in path.iterdir() if RunDirectory(p).exists) if path.is_dir() else []
         )
+        files.check_folder(path, inside)
         places = {row["name"]: i for i, row in enumerate(planned(path))}
         inside.sort(key=lambda p, at=places: at.get(p.name, len(at)))
         if RunDirectory(path).exists:
@@ -143,20 +175,23 @@ def find_directories(paths: Sequence[Path]) -> list[Path]:
 def read_plan(sweep: Path) -> dict[str, Any]:
     """Returns the plan of a sweep; empty where ``sweep`` is not the directory of one."""
     with contextlib.suppress(OSError, ValueError):
-        plan = json.loads((sweep / PLAN).read_text())
+        plan = files.parse_json(files.read_bytes(sweep / PLAN))
         return plan if isinstance(plan, dict) else {}
     return {}
 
 
 def planned(sweep: Path) -> list[dict[str, Any]]:
     """Returns the rows of a sweep's plan that name a run and its label."""
-    with contextlib.suppress(TypeError, AttributeError):
-        return [row for row in read_plan(sweep).get("runs", []) if {"name", "label"} <= row.keys()]
-    return []
+    rows = read_plan(sweep).get("runs")
+    return [
+        row
+        for row in (rows if isinstance(rows, list) else [])
+        if isinstance(row, dict) and all(isinstance(row.get(key), str) for key in ("name", "label"))
+    ]
 
 
 def label_of(run: Path, config: str) -> str:
     """Returns the label that the sweep gave to a run, or else the algorithm of the run."""
     rows = planned(run.parent)
-    named = (str(row["label"]) for row in rows if row["name"] == run.name)
+    named = (row["label"] for row in rows if row["name"] == run.name)
     return next(named, None) or configs.from_json(config, str(run / "config.json")).algo

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -16,10 +17,12 @@ from lpo import config
 from lpo.config import Config
 from lpo.engine.host import Trainer
 from lpo.envs import spaces
+from lpo.envs.angles import Drift, largest, unbounded
 from lpo.errors import LPOError
 from lpo.runs import checkpoint
+from lpo.runs.checkpoint import Checkpoint
 from lpo.runs.directory import RunDirectory
-from lpo.runs.loggers import JSONLines, Logger, Memory, TensorBoard
+from lpo.runs.loggers import About, JSONLines, Logger, Memory, check_installed, open_loggers
 from lpo.runs.visits import Visits
 
 Callback = Callable[[int, dict[str, float]], Any]
@@ -51,6 +54,8 @@ class Run:
         self.stop_requested = False
         self.until = trainer.env_steps
         self.visits = visits or Visits(trainer.env.description, trainer.config.steps)
+        env = trainer.env
+        self.drift = Drift(env.description["id"], unbounded(env.observation_space))
 
     @property
     def env_steps(self) -> int:
@@ -65,6 +70,7 @@ class Run:
             before, seconds = trainer.env_steps, dict(trainer.seconds)
             metrics = trainer.iterate(until)
             self.visits.add(trainer.buffer.obs, trainer.buffer.valid, before)
+            self.warn_of_drift()
             after, last = trainer.env_steps, trainer.env_steps >= until
             every = c.evaluation.every
             if trainer.eval_env and (crossed(before, after, every) or (last and every)):
@@ -78,6 +84,11 @@ class Run:
                 due = crossed(before, after, c.checkpoints.every)
                 if due or last or not go_on or self.stop_requested:
                     self.save_checkpoint()
+
+    def warn_of_drift(self) -> None:
+        size = largest(self.trainer.buffer.obs, self.trainer.buffer.valid)
+        for message in self.drift.look(size, self.env_steps):
+            warnings.warn(message, stacklevel=2)
 
     def timing(self, steps: int, before: dict[str, float]) -> dict[str, float]:
         """Returns the seconds so far, and steps/s of this iteration without its evaluation."""
@@ -178,6 +189,7 @@ def count_of(env: Any) -> dict[str, int]:
 
 def start(c: Config, out: Path, loggers: Sequence[Logger] = ()) -> Run:
     """Returns a new run in the new directory ``out``."""
+    check_installed(c.logs.loggers)
     trainer = make_trainer(c)
     directory = RunDirectory.create(out, c, trainer.env.description)
     return begin(directory, directory.claim(), trainer, loggers)
@@ -187,9 +199,49 @@ def begin(
     directory: RunDirectory, claimed: IO[bytes], trainer: Trainer, loggers: Sequence[Logger]
 ) -> Run:
     """Returns a run at its first step in a directory that was made for it."""
+    c = trainer.config
     with directory.disk_errors():
-        journal, own = JSONLines(directory, claimed), TensorBoard(directory)
-    return Run(trainer, directory, journal, loggers=[own, *loggers])
+        journal = JSONLines(directory, claimed)
+        chosen = open_loggers(c.logs.loggers, About(directory, config.flat(c)))
+    return Run(trainer, directory, journal, loggers=[*chosen, *loggers])
+
+
+class Continued(NamedTuple):
+    """What the record of a checkpoint says about the run, beside its arrays."""
+
+    until: int  # the steps that it was meant to reach
+    best: float | None  # its best evaluation
+    seconds: dict[str, float]  # spent on each part of the run
+    logs: dict[str, int]  # the lengths of its logs in bytes
+
+    @staticmethod
+    def of(saved: Checkpoint, source: str) -> Continued:
+        """Reads the record. Raises LPOError where it is not that of a run."""
+        found: list[Any] = [saved.record.get(name) for name in Continued._fields]
+        until, best, seconds, logs = found
+        sound = (
+            _is_count(until)
+            and (best is None or _is_number(best))
+            and isinstance(seconds, dict)
+            and all(_is_number(seconds.get(part)) for part in ("rollout", "switch", "learn"))
+            and all(map(_is_number, seconds.values()))
+            and isinstance(logs, dict)
+            and all(map(_is_count, logs.values()))
+        )
+        if not sound or set(logs) != {"metrics.jsonl", "timing.jsonl"}:
+            raise LPOError(
+                f"The checkpoint in {source} does not say how its run goes on; resume a run "
+                "directory that `lpo train` made."
+            )
+        return Continued(until, best, seconds, logs)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float)
 
 
 class Resumed(NamedTuple):
@@ -206,6 +258,8 @@ def resume(path: Path, loggers: Sequence[Logger] = ()) -> Resumed:
     A run that was killed before its first checkpoint begins again.
     """
     directory = RunDirectory.open(path)
+    c = directory.config()
+    check_installed(c.logs.loggers)
     with directory.disk_errors(), ExitStack() as undo:
         claimed = undo.enter_context(directory.claim())  # before anything in it is read
         if directory.on_device():
@@ -214,34 +268,35 @@ def resume(path: Path, loggers: Sequence[Logger] = ()) -> Resumed:
                 f"`lpo resume {path.parent} --device gpu`."
             )
         if directory.reached() is None:
-            run = begin(directory, claimed, make_trainer(directory.config()), loggers)
+            run = begin(directory, claimed, make_trainer(c), loggers)
             undo.pop_all()
             why = f"{path} was ended before its first checkpoint, so it begins again."
             return Resumed(run, run.trainer.config.steps, [why])
         saved, problems = directory.restored()
-        c = directory.config()
+        before = Continued.of(saved, str(path))
         trainer = make_trainer(c)
-        trainer.restore(saved.arrays, saved.record["seconds"])
-        best = saved.record["best"]
+        trainer.restore(saved.arrays, before.seconds)
+        best = before.best
         if best is not None and (wrong := directory.unsound_best()) is not None:
             best = None
             problems.append(f"{wrong} The best from here on is kept instead.")
         if not trainer.env.resumable:
             why = f"{c.task.env} cannot restore a saved state, so new episodes begin here."
             problems.append(why)
-        journal = JSONLines(directory, claimed, saved.record["logs"])
+        journal = JSONLines(directory, claimed, before.logs)  # cut before others read it
+        about = About(directory, config.flat(c), trainer.env_steps)
         run = Run(
             trainer,
             directory,
             journal,
-            loggers=[TensorBoard(directory, trainer.env_steps), *loggers],
+            loggers=[*open_loggers(c.logs.loggers, about), *loggers],
             best=best,
             visits=Visits(trainer.env.description, c.steps, saved.arrays.get("visits/counts")),
         )
         run.write_visits()  # what a kill after the last checkpoint may have left undone
         run.prune()
         undo.pop_all()
-    return Resumed(run, saved.record["until"], problems)
+    return Resumed(run, before.until, problems)
 
 
 @contextmanager

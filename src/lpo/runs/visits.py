@@ -11,7 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from lpo.files import parse_json
+
 BINS, QUARTERS = 40, 4
+LARGEST = 1e12  # a coordinate
 
 
 class Visits:
@@ -49,5 +52,15 @@ class Visits:
 
 def from_json(text: str) -> tuple[list[dict[str, Any]], np.ndarray]:
     """Returns the axes and the counts of a ``visits.json``."""
-    values = json.loads(text)
-    return values["axes"], np.array(values["counts"], np.int64)
+    values = parse_json(text)
+    return checked(values["axes"], np.array(values["counts"], np.int64))
+
+
+def checked(axes: Any, counts: np.ndarray) -> tuple[list[dict[str, Any]], np.ndarray]:
+    """Returns both. Raises ValueError where they are not the visits of a run."""
+    named = [(str(axis["name"]), float(axis["low"]), float(axis["high"])) for axis in axes]
+    ordered = all(-LARGEST < low < high < LARGEST for _, low, high in named)
+    sizes = counts.shape
+    if len(named) != 2 or not ordered or len(sizes) != 3 or not counts.size or max(sizes) > 1000:
+        raise ValueError("it does not hold the visits of a run")
+    return [dict(zip(("name", "low", "high"), axis, strict=True)) for axis in named], counts

@@ -65,6 +65,7 @@ class OnDevice(NamedTuple):
     act: Callable[..., Any]  # (known, plans, obs, action, key) → action; it came from the policy
     follow: Callable[..., Any]  # (known, plans, done, key) → (plans, rows [N] to learn from)
     update: Callable[..., Any]  # (known, params, moments, rollout, key) → (known, metrics)
+    all_rows: bool = False  # True: every row may be learned from
 
 
 class Start(NamedTuple):
@@ -111,5 +112,6 @@ def reset() -> Start:
             act=lambda known, plans, obs, action, key: action,
             follow=lambda known, plans, done, key: (plans, jnp.ones(done.shape, bool)),
             update=lambda known, params, moments, rollout, key: (known, {}),
+            all_rows=True,
         ),
     )

@@ -1,7 +1,8 @@
 """Sweeps: the same runs as tasks of a Ray cluster.
 
-A task is one worker process on some node, with one core. Ray retries it where a node is lost or the
-process is killed, and the retry goes on from the run directory, which every node must see.
+A task is one worker process on some node, with one core or one GPU. Ray retries it where a node is
+lost or the process is killed, and the retry goes on from the run directory, which every node must
+see.
 """
 
 from __future__ import annotations
@@ -15,12 +16,17 @@ from pathlib import Path
 from typing import Any
 
 from lpo.errors import LPOError
+from lpo.platform import GPU_LOOPS, IMPORT, trusted_packages
 from lpo.sweep.board import Board
 from lpo.sweep.local import PATIENCE, TICK, stop_flag
 from lpo.sweep.plan import PLAN, last_words, log_file
 from lpo.sweep.worker import command, environment
 
 RETRIES = 20  # of one run, after a lost node or a killed process
+PLATFORM: dict[str, dict[str, str]] = {
+    "cpu": {},
+    "gpu": {"JAX_PLATFORMS": "cuda", "XLA_FLAGS": GPU_LOOPS},
+}
 
 
 class Killed(Exception):
@@ -35,8 +41,12 @@ def load_ray() -> Any:
     return ray
 
 
-def work_on_node(root: str, name: str) -> int:
-    """Runs ``name`` on the node that Ray chose. Returns its exit status."""
+def work_on_node(root: str, name: str, packages: list[str], module: str, device: str) -> int:
+    """Runs ``name`` on the node that Ray chose. Returns its exit status.
+
+    ``packages`` are those that the user has trusted where the sweep was started. Ray has chosen the
+    GPU, where ``device`` is "gpu".
+    """
     if not (Path(root) / PLAN).exists():
         raise LPOError(f"A node does not see {root}; pass an --out on storage that all share.")
     # Ray cancels by calling the handler of SIGINT. Python installs none where a node was started
@@ -46,8 +56,8 @@ def work_on_node(root: str, name: str) -> int:
         log.write(b"taken by a node\n")
         log.flush()
         process = subprocess.Popen(
-            command(Path(root), name, None),
-            env=environment(),
+            command(Path(root), name, None, module),
+            env=environment(**PLATFORM[device]) | {IMPORT: ",".join(packages)},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -67,16 +77,29 @@ def work_on_node(root: str, name: str) -> int:
     return process.returncode
 
 
-def run_on_ray(root: Path, names: Sequence[str], address: str, board: Board) -> bool:
-    """Runs ``names`` on the cluster at ``address``. Returns False if a signal stopped it."""
+def run_on_ray(
+    root: Path,
+    names: Sequence[str],
+    address: str,
+    board: Board,
+    module: str = "lpo.sweep.worker",
+    device: str = "cpu",
+) -> bool:
+    """Runs ``names`` on the cluster at ``address``. Returns False if a signal stopped it.
+
+    ``module`` is what a process runs, with one core, or one GPU where ``device`` is "gpu".
+    """
     ray, root = load_ray(), root.resolve()
     connect(ray, address)
     try:
-        board.workers = max(int(ray.cluster_resources().get("CPU", 1)), 1)
-        task = ray.remote(num_cpus=1, max_retries=RETRIES, retry_exceptions=[Killed])(work_on_node)
+        kind = device.upper()  # Ray's word for cores and GPUs
+        board.workers = max(int(ray.cluster_resources().get(kind, 1)), 1)
+        needs = {"num_gpus": 1} if device == "gpu" else {"num_cpus": 1}
+        task = ray.remote(**needs, max_retries=RETRIES, retry_exceptions=[Killed])(work_on_node)
         sizes = {name: log_size(root, name) for name in names}
         waiting = set(names)  # until a node writes to the log
-        tasks = {task.remote(str(root), name): name for name in names}
+        packages = trusted_packages()
+        tasks = {task.remote(str(root), name, packages, module, device): name for name in names}
         with stop_flag() as stopped:
             while tasks and not stopped:
                 ready, _ = ray.wait(list(tasks), timeout=1.0)
@@ -86,6 +109,9 @@ def run_on_ray(root: Path, names: Sequence[str], address: str, board: Board) -> 
                 for ref in ready:
                     finish(ray, root, ref, tasks.pop(ref), board)
                 board.refresh()
+                given_up = {ref: n for ref, n in tasks.items() if board.gives_up(n)}
+                cancel(ray, given_up, board, "pruned")
+                tasks = {ref: n for ref, n in tasks.items() if ref not in given_up}
             if stopped:
                 cancel(ray, tasks, board)
         return not stopped
@@ -129,11 +155,13 @@ def finish(ray: Any, root: Path, ref: Any, name: str, board: Board) -> None:
         board.end(name, "failed", f"{words} (log: {log_file(root, name)})")
 
 
-def cancel(ray: Any, tasks: dict[Any, str], board: Board) -> None:
+def cancel(ray: Any, tasks: dict[Any, str], board: Board, state: str = "paused") -> None:
     """Stops all tasks; those that run write a checkpoint first."""
+    if not tasks:
+        return
     for ref in tasks:
         ray.cancel(ref, force=False)
     ray.wait(list(tasks), num_returns=len(tasks), timeout=PATIENCE)
     for name in tasks.values():
         if board.tracks[name].state == "running":
-            board.end(name, "paused")
+            board.end(name, state)

@@ -23,6 +23,7 @@ from gymnasium import spaces
 from lpo import config
 from lpo.config import axes_of, flat
 from lpo.engine.device import Group, Program, host
+from lpo.envs.angles import Drift
 from lpo.envs.device import make_device
 from lpo.envs.device.base import DeviceEnv
 from lpo.envs.spaces import to_dict
@@ -54,19 +55,39 @@ def choose_device(name: Device) -> Any:
 
 def sweep_on_device(grid: Grid, root: Path, device: Device) -> int:
     """Runs a grid, group by group. Returns the exit status: 0, or 130 when it was stopped."""
-    place = choose_device(device)
-    with held(root), jax.default_device(place):
+    choose_device(device)  # refuse before anything is written
+    check_loggers(grid)
+    with held(root):
         write_plan(root, grid)
-        left = {item.name for item in grid.items if standing(root, item).state != "done"}
-        print(f"{grid.name}: {len(grid.items)} runs in {root}, {len(left)} to do", flush=True)
-        undone = [g for g in begun_groups(root, grid.items) if left & {item.name for item in g}]
-        with stop_flag() as stopped, disk_errors(root, device):
-            for items in undone:
-                if stopped or not run_fitting(root, items, stopped):
-                    print(f"Stopped; go on with `lpo resume {root} --device {device}`.")
-                    return 130
+        if not run_on_device(root, grid, device):
+            print(f"Stopped; go on with `lpo resume {root} --device {device}`.")
+            return 130
     print(f"All done; look at them with `lpo report {root}`.")
     return 0
+
+
+def check_loggers(grid: Grid) -> None:
+    """Raises LPOError for a logger that runs on a device do not have."""
+    named = dict.fromkeys(name for item in grid.items for name in item.config.logs.loggers)
+    for name in named:
+        if name != "tensorboard":
+            raise LPOError(
+                f"Runs on a device do not log to {name}; leave it out of --loggers, and look at "
+                "them with `lpo report`."
+            )
+
+
+def run_on_device(root: Path, grid: Grid, device: Device) -> bool:
+    """Runs what is left of a grid in a directory that is held. Returns False if it was stopped."""
+    left = {item.name for item in grid.items if standing(root, item).state != "done"}
+    print(f"{grid.name}: {len(grid.items)} runs in {root}, {len(left)} to do", flush=True)
+    undone = [g for g in begun_groups(root, grid.items) if left & {item.name for item in g}]
+    with (
+        jax.default_device(choose_device(device)),
+        stop_flag() as stopped,
+        disk_errors(root, device),
+    ):
+        return all(not stopped and run_fitting(root, items, stopped) for items in undone)
 
 
 def resume_on_device(root: Path, device: Device) -> int:
@@ -156,6 +177,7 @@ class GroupRun:
         self.group: Group = self.program.init([i.config.seed for i in items], self.axes)
         self.best = Best(np.full(len(items), -np.inf), np.zeros(len(items), int), None)
         self.seconds = 0.0
+        self.drift = Drift(self.env.description["id"], np.ones(self.env.obs_size, bool))
         self.restore()
 
     # -- files
@@ -249,12 +271,16 @@ class GroupRun:
             "best": best if math.isfinite(best) else None,
             "env": self.envs[i].description,
             "spaces": {
-                "observation": to_dict(spaces.Box(-np.inf, np.inf, (self.env.obs_size,))),
+                "observation": to_dict(spaces.Box(-np.inf, np.inf, (self.raw_size(),))),
                 "action": to_dict(space_of(self.env.action)),
             },
             "config": config.to_dict(self.items[i].config),
             "device": True,
         }
+
+    def raw_size(self) -> int:
+        """The size of an observation before its angles become (cos, sin)."""
+        return self.env.obs_size - len(self.env.description.get("periodic", ()))
 
     # -- training
 
@@ -305,6 +331,14 @@ class GroupRun:
         self.check_weights()
         self.append(rows, {"time/env_steps_per_s": steps / spent, "time/device_s": self.seconds})
         self.say(steps / spent, scores or {k: v[-1] for k, v in metrics.items()})
+        self.warn_of_drift()
+
+    def warn_of_drift(self) -> None:
+        """Warns of observations that grow without bound, by the statistics that normalise them."""
+        _, mean, var = host(self.group.train.moments)
+        size = np.sqrt(var + mean**2).max(0)
+        for message in self.drift.look(size, self.reached()):
+            print(f"warning: {message}", flush=True)
 
     def rows_of(self, metrics: dict[str, Any], scores: dict[str, Any]) -> list[list[dict]]:
         """The rows of every run: one for each of its policy changes, the last with the scores."""

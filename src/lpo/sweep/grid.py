@@ -7,12 +7,14 @@ in ``algos``. An override applies to all columns that have the option; at least 
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
+from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lpo import config
+from lpo import config, files
 from lpo.config import CHOICES, Config, choices_of, flat, with_options, with_part
 from lpo.errors import LPOError, nearest
 
@@ -21,6 +23,7 @@ KEYS = {
     "thresholds": list, "preset": str, "overrides": dict, "variants": dict,
 }  # fmt: skip
 OF_THE_GRID = ("env", "seed", "steps", "threshold")  # overrides and variants may not set these
+LARGEST = 20_000  # runs of a grid
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
@@ -40,11 +43,11 @@ class Grid(NamedTuple):
 def read_grid(path: Path) -> Grid:
     """Returns the grid in ``path``. Raises LPOError if any of its runs has a wrong option."""
     try:
-        values = tomllib.loads(path.read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        raise LPOError(f"Cannot read {path} ({error}); pass the TOML file of a grid.") from error
+        values = tomllib.loads(files.read_text(path))
     except tomllib.TOMLDecodeError as error:
         raise LPOError(f"{path} is not TOML ({error}); correct the line it names.") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise LPOError(f"Cannot read {path} ({error}); pass the TOML file of a grid.") from error
     try:
         return expand(values)
     except LPOError as error:
@@ -57,6 +60,9 @@ def expand(values: dict[str, Any]) -> Grid:
     seeds = values["seeds"]
     seeds = range(seeds) if isinstance(seeds, int) else seeds
     columns = labels(values)
+    lists = seeds, values["envs"], values.get("thresholds", [None]), columns
+    if (number := math.prod(map(len, lists))) > LARGEST:
+        raise LPOError(f"The grid has {number:,} runs, and {LARGEST:,} are the most; split it.")
     items = [
         make_item(values, label, options, env, threshold, seed)
         for seed in seeds
@@ -69,8 +75,8 @@ def expand(values: dict[str, Any]) -> Grid:
         if all(name not in flat(c) for c in own):
             words = config.unknown_option(own[0], name, flat(own[0])) if own else "remove it."
             raise LPOError(f"overrides sets {name}, which no run of the grid reads: {words}")
-    names = [item.name for item in items]
-    twice = next((name for name in names if names.count(name) > 1), None)
+    names = Counter(item.name for item in items)
+    twice = next((name for name, count in names.items() if count > 1), None)
     if twice is not None:
         raise LPOError(f"The grid holds the run {twice} twice; remove one of the equal entries.")
     return Grid(values["name"], items)
@@ -85,7 +91,7 @@ def check(values: dict[str, Any]) -> None:
     variants = values.get("variants", {})
     if not all(isinstance(table, dict) for table in variants.values()):
         raise LPOError("A variant is a table of options; write it as `[variants.NAME]`.")
-    needed = ["name", "envs", "seeds", "steps"]
+    needed = ["name", "envs", "seeds", "steps", *(["thresholds"] if "thresholds" in values else [])]
     needed += ["algos"] if not variants or any("algo" not in v for v in variants.values()) else []
     for key in needed:
         if not values.get(key):
@@ -95,8 +101,10 @@ def check(values: dict[str, Any]) -> None:
     for key in ("algos", "envs"):
         if not all(isinstance(v, str) for v in values.get(key, [])):
             raise LPOError(f"{key} must be a list of names in quotes; correct it.")
-    if isinstance(values["seeds"], int) and values["seeds"] < 1:
-        raise LPOError(f"seeds is {values['seeds']}; pass how many (1 or more), or a list of them.")
+    if isinstance(values["seeds"], int) and not 1 <= values["seeds"] <= LARGEST:
+        raise LPOError(
+            f"seeds is {values['seeds']}; pass how many (1 to {LARGEST:,}), or a list of them."
+        )
     for name in (values["name"], *variants):
         if not NAME.fullmatch(name):
             raise LPOError(f"{name!r} is the name of a folder; use letters, digits, '-', '.', '_'.")

@@ -36,7 +36,7 @@ def shared_code(root: Path) -> Iterator[dict[str, str]]:
     this sweep write to it, and it is deleted at the end. A cache that the user has set is used
     instead.
     """
-    folder = root / ".compiled"
+    folder = root / ".compiled"  # a link, which would not be emptied, was refused before
     shutil.rmtree(folder, ignore_errors=True)
     try:
         yield {
@@ -89,11 +89,18 @@ def run_local(
                 free.append(one.core)
                 finish(one, board)
             board.refresh()
+            waiting = [job for job in waiting if not board.gives_up(job.name)]
+            for one in working:
+                if board.gives_up(one.job.name):
+                    one.process.kill()  # what it has logged stays
     return True
 
 
 def finish(one: Working, board: Board) -> None:
     job, code = one.job, one.process.returncode
+    if board.gives_up(job.name):
+        board.end(job.name, "pruned")
+        return
     if code == 0:
         board.end(job.name, "done")
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 from lpo.envs.host.threads import usable_cores
 from lpo.errors import LPOError
@@ -33,11 +34,18 @@ def sweep(
         print_plan(root, grid)
         return 0
     if device != "host":
-        if ray is not None or workers is not None:
-            raise LPOError("--device runs in one process; leave --workers and --ray out.")
+        if workers is not None:
+            raise LPOError(
+                "--device runs in one process (with --ray, one a GPU); leave --workers out."
+            )
+        kind = "gpu" if device == "gpu" else "cpu"
+        if ray is not None:
+            from lpo.sweep.group import sweep_on_devices
+
+            return sweep_on_devices(grid, root, kind, ray)
         from lpo.sweep.device import sweep_on_device
 
-        return sweep_on_device(grid, root, "gpu" if device == "gpu" else "cpu")
+        return sweep_on_device(grid, root, kind)
     if ray is not None and workers is not None:
         raise LPOError("--workers is for this machine and --ray for a cluster; leave one out.")
     if ray is not None:
@@ -50,15 +58,26 @@ def sweep(
         left = [job for job in jobs if board.tracks[job.name].state != "done"]
         print(f"{grid.name}: {len(jobs)} runs in {root}, {len(left)} to do", flush=True)
         with shown(board):
-            if ray is None:
-                with shared_code(root) as code:
-                    finished = run_local(left, cores, board, lock, code)
-            else:
-                finished = run_on_ray(root, [job.name for job in left], ray, board)
+            finished = run_jobs(root, left, cores, ray, board, lock)
     status = conclude(board, root, f"lpo sweep {file}", finished)
     if status == 0:
         print(f"All done; look at them with `lpo report {root}`.")
     return status
+
+
+def run_jobs(
+    root: Path,
+    jobs: Sequence[TrainingJob],
+    cores: Sequence[int | None],
+    ray: str | None,
+    board: Board,
+    lock: IO[bytes],
+) -> bool:
+    """Runs jobs on the cores of this machine or on a cluster. Returns False if it was stopped."""
+    if ray is not None:
+        return run_on_ray(root, [job.name for job in jobs], ray, board)
+    with shared_code(root) as code:
+        return run_local(jobs, cores, board, lock, code)
 
 
 def places(workers: int | None, flag: str = "--workers") -> Sequence[int | None]:

@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Literal, NamedTuple
 
-from lpo import config
+from lpo import config, files
 from lpo.config import Config
 from lpo.errors import LPOError
+from lpo.files import check_name
 from lpo.runs.checkpoint import waiting, write_atomically
 from lpo.runs.directory import RunDirectory, lock
 from lpo.runs.record import PLAN
@@ -49,8 +50,8 @@ def write_plan(root: Path, grid: Grid) -> None:
 def read_plan(root: Path) -> Grid:
     """Returns the grid that a directory was planned with."""
     try:
-        plan = json.loads((root / PLAN).read_text())
-        rows = [(str(row["name"]), str(row["label"]), row["config"]) for row in plan["runs"]]
+        plan = files.parse_json(files.read_bytes(root / PLAN))
+        rows = [(check_name(r["name"]), str(r["label"]), r["config"]) for r in plan["runs"]]
         name = str(plan["name"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise LPOError(
@@ -63,14 +64,15 @@ def read_plan(root: Path) -> Grid:
 
 def read_item(root: Path, name: str) -> Item:
     try:
-        runs = json.loads((root / PLAN).read_text())["runs"]
-        row = next(row for row in runs if row["name"] == name)
-    except (OSError, ValueError, KeyError, StopIteration) as error:
+        runs = files.parse_json(files.read_bytes(root / PLAN))["runs"]
+        row = next(row for row in runs if row["name"] == check_name(name))
+        label = str(row["label"])
+    except (OSError, ValueError, KeyError, TypeError, StopIteration) as error:
         raise LPOError(
             f"{root} holds no plan for {name} ({type(error).__name__}: {error}); pass the same "
             "--out on storage that every machine sees."
         ) from error
-    return Item(name, row["label"], config.from_dict(row["config"], f"{root / PLAN}"))
+    return Item(name, label, config.from_dict(row.get("config"), f"{root / PLAN}"))
 
 
 @contextlib.contextmanager
@@ -83,6 +85,7 @@ def held(root: Path, patience: float = 20.0, plan: str = PLAN) -> Iterator[IO[by
     foreign = root.is_dir() and any(p.name not in ours for p in root.iterdir())
     if foreign and not (root / plan).exists():
         raise LPOError(f"{root} is not empty and not a sweep; pass another --out.")
+    files.check_folder(root)
     try:
         root.mkdir(parents=True, exist_ok=True)
         file = open(root / LOCK, "ab")  # noqa: SIM115

@@ -7,6 +7,7 @@ and one process loads the compiled code for all of them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +32,7 @@ class TheoryJob(NamedTuple):
 
     ledger: Ledger
     cells: tuple[Cell, ...]
+    variant: int = 0  # counts cells of this algorithm on this MDP that differ in more than seeds
 
     @property
     def root(self) -> Path:
@@ -39,7 +41,8 @@ class TheoryJob(NamedTuple):
     @property
     def name(self) -> str:
         seeds = "-".join(dict.fromkeys(str(self.cells[i].seed) for i in (0, -1)))
-        return f"{self.label}-{self.task.replace(':', '')}-s{seeds}"
+        variant = f"-v{self.variant}" if self.variant else ""
+        return f"{self.label}-{self.task.replace(':', '')}{variant}-s{seeds}"
 
     @property
     def label(self) -> str:
@@ -72,16 +75,18 @@ def split(grid: Sequence[Cell], ledger: Ledger, workers: int) -> list[TheoryJob]
     for cell in dict.fromkeys(grid):
         groups.setdefault(replace(cell, seed=0), []).append(cell)
     shares = -(-workers // len(groups)) if groups else 1
-    jobs = []
-    for cells in groups.values():
+    jobs, seen = [], Counter[tuple[str, str]]()
+    for one, cells in groups.items():
+        variant = seen[one.algorithm, one.mdp]
+        seen[one.algorithm, one.mdp] += 1
         size = -(-len(cells) // min(shares, len(cells)))
         parts = [cells[i : i + size] for i in range(0, len(cells), size)]
-        jobs += [TheoryJob(ledger, tuple(part)) for part in parts]
+        jobs += [TheoryJob(ledger, tuple(part), variant) for part in parts]
     return jobs
 
 
-def run_grid(grid: Sequence[Cell], out: Path, processes: int, again: str) -> list[Row] | int:
-    """Runs what is missing under ``out``, on as many cores as ``processes``.
+def run_grid(grid: Sequence[Cell], out: Path, processes: int | None, again: str) -> list[Row] | int:
+    """Runs what is missing under ``out``, on as many cores as ``processes``, or on all.
 
     Returns the rows of the grid, old and new, or the exit status if some failed (1) or a signal
     stopped it (130). ``again`` is the command that continues the grid.

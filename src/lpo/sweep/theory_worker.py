@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
+from lpo.files import parse_json
 from lpo.runs.directory import lock
 from lpo.sweep.worker import main
 from lpo.theory.compare import Cell, Row, run_cell
@@ -38,8 +39,9 @@ class Ledger:
                     break  # it is being written, or was cut short
                 self._read += len(line)
                 with contextlib.suppress(ValueError):  # cut short by a crash
-                    row = json.loads(line)
-                    self._rows[row["key"]] = row
+                    row = parse_json(line)
+                    if isinstance(row, dict) and isinstance(row.get("key"), str):
+                        self._rows[row["key"]] = row
         return self._rows
 
     def of(self, cells: Sequence[Cell]) -> list[Row]:

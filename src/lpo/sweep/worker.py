@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lpo.errors import LPOError
-from lpo.platform import DEFAULTS
+from lpo.platform import DEFAULTS, IMPORT, trusted_packages
 
 PR_SET_PDEATHSIG = 1
 ONE_THREAD = {name: "1" for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}
@@ -30,7 +30,8 @@ def environment(**more: str) -> dict[str, str]:
 
     What the user has set for JAX is kept.
     """
-    return {**DEFAULTS, **more, **os.environ, **ONE_THREAD}
+    trusted = {IMPORT: ",".join(trusted_packages())}
+    return {**DEFAULTS, **more, **os.environ, **ONE_THREAD, **trusted}
 
 
 def die_with(parent: int) -> None:
@@ -48,11 +49,14 @@ def pin(core: int) -> None:
 
 def work(root: Path, name: str) -> None:
     """Trains the run to its end, from the start or from its last checkpoint."""
+    from lpo.envs.registry import import_package
     from lpo.runs.directory import RunDirectory
     from lpo.runs.progress import watched_lines
     from lpo.runs.run import resume, start, stopping_on_signals
     from lpo.sweep.plan import await_writer, clear, read_item, standing
 
+    for package in trusted_packages():
+        import_package(package)
     item, directory = read_item(root, name), RunDirectory(root / name)
     await_writer(directory)
     state = standing(root, item).state

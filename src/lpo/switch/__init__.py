@@ -4,6 +4,7 @@ from lpo.switch.base import (
     Every,
     Growth,
     Look,
+    Ramp,
     Rows,
     Switch,
     SwitchOptions,
@@ -12,6 +13,7 @@ from lpo.switch.base import (
     growth,
     growth_iterations,
     growth_sizes,
+    ramp,
 )
 from lpo.switch.sensitivity import Sensitivity, sensitivity
 
@@ -19,6 +21,7 @@ __all__ = [
     "Every",
     "Growth",
     "Look",
+    "Ramp",
     "Rows",
     "Sensitivity",
     "Switch",
@@ -28,5 +31,6 @@ __all__ = [
     "growth",
     "growth_iterations",
     "growth_sizes",
+    "ramp",
     "sensitivity",
 ]

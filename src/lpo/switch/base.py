@@ -8,9 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from lpo.math.arrays import Scalar
 from lpo.math.nets import ActorCritic
 from lpo.math.normalize import Moments
-from lpo.options import Kinds, Part, PositiveInt, Short, options
+from lpo.options import Axis, Kinds, Part, Positive, PositiveInt, Short, options
 from lpo.problem import Problem
 from lpo.types import Rollout
 
@@ -50,6 +51,7 @@ class Switch(NamedTuple):
     init: Init  # key → state
     wait: Wait  # state → environment steps to collect before the next look
     update: Update  # (state, look) → (fire, state, metrics)
+    in_step: bool = False  # True: it fires after wait(state) steps, the same for every run
 
 
 class SwitchPart(Part):
@@ -84,7 +86,9 @@ def schedule(sizes: np.ndarray) -> Switch:
     def update(state: ScheduleState, look: Look):
         return jnp.bool_(True), ScheduleState(state.k + 1), {}
 
-    return Switch(int(sizes.max()), lambda key: ScheduleState(jnp.int32(0)), wait, update)
+    return Switch(
+        int(sizes.max()), lambda key: ScheduleState(jnp.int32(0)), wait, update, in_step=True
+    )
 
 
 @SwitchPart.kinds.add
@@ -144,3 +148,42 @@ def growth(n: int, iterations: int) -> Switch:
     In the paper this schedule replaces the sensitivity sampling of Algorithm 2.
     """
     return schedule(growth_sizes(n, iterations))
+
+
+@SwitchPart.kinds.add
+@options
+class Ramp(SwitchOptions):
+    """Rollouts of one length first and of another one later."""
+
+    kind: ClassVar[str] = "ramp"
+    later: Annotated[PositiveInt, Short("ramp_rollout")] = 5500
+    """Steps of a rollout later."""
+    until: Annotated[Axis[Positive], Short("ramp_until")] = 100_000.0
+    """Environment steps after which rollouts have the later length."""
+
+    def make(self, problem: Problem) -> Switch:
+        return ramp(self.rollout, self.later, self.until)
+
+
+class RampState(NamedTuple):
+    steps: Array  # environment steps so far
+    size: Array  # steps of the rollout under way
+
+
+def ramp(first: int, later: int, until: Scalar) -> Switch:
+    """Returns the switch whose rollouts have ``first`` steps, and ``later`` from ``until`` on.
+
+    The control of a switch that decides by itself: `lpo-s` changes its policy about every 2.7k
+    steps at first and every 5.5k steps after 100k, whatever it learns.
+    """
+
+    def init(key: Array) -> RampState:
+        return RampState(jnp.int32(0), jnp.int32(first))
+
+    def update(state: RampState, look: Look):
+        rows, num_envs = look.rows.stop - look.rows.start, look.rollout.valid.shape[1]
+        steps = state.steps + rows * num_envs
+        size = jnp.where(steps >= until, later, first).astype(jnp.int32)
+        return jnp.bool_(True), RampState(steps, size), {}
+
+    return Switch(max(first, later), init, lambda state: state.size, update)

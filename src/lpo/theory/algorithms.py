@@ -21,6 +21,7 @@ from lpo.theory.mdp import MDP, q_from_v, value
 from lpo.theory.policy import Cover, first_policy, softmax, uniform
 from lpo.theory.simulate import Trajectories, every_visit, geometric, returns, roll_in, roll_out
 from lpo.theory.trace import Trace
+from lpo.theory.transfer import transfer_errors
 
 Critic = Literal["sampled", "exact"]
 Estimator = Literal["robust", "every", "sum", "last", "alg5"]
@@ -51,6 +52,8 @@ class Options:
     switch: Switch = "lazy"  # "always": a policy update at every sample
     rounding: bool = False  # eq. (E2); a no-op in the box class
     patience: float = 0.0  # await this share of |additions to Ẑ| before a switch; 0: the paper
+    bonus_share: float = 0.5  # of b in Q̂ on known states, Alg. 5 line 10; 1: no pessimism
+    transfer: bool = False  # record ε_k^n of Definition B.1, exactly, at every update
 
     def __post_init__(self) -> None:
         for name, allowed in CHOICES.items():
@@ -58,6 +61,8 @@ class Options:
                 raise LPOError(f"{name}={given!r} is unknown; choose {' or '.join(allowed)}.")
         if not self.patience >= 0:
             raise LPOError(f"patience is {self.patience}; give a share ≥ 0 such as 0.1.")
+        if not 0 <= self.bonus_share <= 1:
+            raise LPOError(f"bonus_share is {self.bonus_share}; give a share from 0 to 1.")
 
 
 class Search:
@@ -79,7 +84,7 @@ class Search:
         """Starts with the uniform policy π^0, which the cover counts once."""
         self.mdp, self.F, self.constants, self.rng, self.options = mdp, F, constants, rng, options
         self._began, self._seconds = time.perf_counter(), seconds
-        laws = options.roll_in == "law" or options.critic == "exact"
+        laws = options.roll_in == "law" or options.critic == "exact" or options.transfer
         self.cover = Cover(mdp, laws, walks=options.roll_in == "rollout")
         self.trace = Trace(mdp)
         self.guess = np.zeros(mdp.num_pairs)  # the critic of the last update's π_0, for "robust"
@@ -107,6 +112,10 @@ class Search:
             self.mdp, self.F, self.cover, bonus, known, self.constants, self.rng, self.options,
             self.guess,
         )  # fmt: skip
+        if self.options.transfer:
+            best = self.mdp.optimal[1]
+            errors = transfer_errors(self.mdp, self.F, self.cover.law(), stack, bonus, best)
+            self.trace.transfer.append(float(errors.max()))
         self.trace.policy(stack, steps, inner=inner)
         self.cover.append(stack, repeats)
 
@@ -243,7 +252,7 @@ def policy_update(
             f = policy_evaluation_oracle(mdp, F, pi, data, behaviour, bonus, c, options, f)
         if k == 0 and guess is not None:
             guess[:] = f
-        q = half_bonus(f, bonus, known_states)  # Alg. 5 line 10
+        q = half_bonus(f, bonus, known_states, options.bonus_share)  # Alg. 5 line 10
         logits[update] += c.eta * q.reshape(logits.shape)[update]  # lines 10-11
         logits[update] -= logits[update].max(axis=1, keepdims=True)
     return np.stack(members), steps, c.K  # line 13
@@ -281,10 +290,12 @@ def policy_evaluation_oracle(
     return F.fit(counts, means)  # line 9
 
 
-def half_bonus(f: np.ndarray, bonus: np.ndarray, known_states: np.ndarray) -> np.ndarray:
-    """Alg. 5 line 10: Q̂ = f̂ + ½b on known states, f̂ + b otherwise."""
+def half_bonus(
+    f: np.ndarray, bonus: np.ndarray, known_states: np.ndarray, share: float = 0.5
+) -> np.ndarray:
+    """Alg. 5 line 10: Q̂ = f̂ + ½b on known states (`share` is the ½), f̂ + b otherwise."""
     known = np.repeat(known_states, len(f) // len(known_states))
-    return f + np.where(known, 0.5, 1.0) * bonus
+    return f + np.where(known, share, 1.0) * bonus
 
 
 def return_targets(

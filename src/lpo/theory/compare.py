@@ -22,6 +22,10 @@ from lpo.theory.runner import EPSILONS, find, run, summary
 
 Row = dict[str, Any]
 POINTS = 80  # curve points kept per run
+HALVES = [round(10 ** (k / 2)) for k in range(4, 19)]  # 10², 10^2.5, …, 10⁹
+LATER = {  # fields of `Cell` and `Options` that grids of earlier versions did not have
+    "constants": (), "function_class": "", "epoch": 100, "bonus_share": 0.5, "transfer": False,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -29,30 +33,59 @@ class Cell:
     """One run of a grid, as plain values."""
 
     algorithm: str
-    mdp: str  # name, or name:size
+    mdp: str  # as `parse_mdp` reads it
     seed: int
     N: int
     M: int
     seconds: float
     options: Options = Options()  # noqa: RUF009  (frozen)
+    constants: tuple[tuple[str, float], ...] = ()  # changes to `Constants.practical`
+    function_class: str = ""  # of `runner.CLASSES`; "": that of the algorithm
+    epoch: int = 100  # of ENIAC and PC-PG
 
     @property
     def key(self) -> str:
-        """The cell as JSON: the name of its row on disk."""
-        return json.dumps(asdict(self), sort_keys=True)
+        """The cell as JSON: the name of its row on disk.
+
+        Fields that came later are left out at their defaults, so folders of old grids go on.
+        """
+        values = asdict(self)
+        for name, plain in LATER.items():
+            place = values if name in values else values["options"]
+            if place[name] == plain:
+                del place[name]
+        return json.dumps(values, sort_keys=True)
 
     @staticmethod
     def from_key(key: str) -> Cell:
         values = json.loads(key)
-        return Cell(**{**values, "options": Options(**values["options"])})
+        values["options"] = Options(**values["options"])
+        values["constants"] = tuple((n, x) for n, x in values.get("constants", ()))
+        return Cell(**values)
 
 
 def parse_mdp(spec: str, **options: Any) -> MDP:
-    """Returns the MDP of a name or name:size: `deepsea:8` → deepsea(8)."""
-    name, _, size = spec.partition(":")
+    """Returns the MDP of `name`, `name:size` or `name:size,option=value,…`.
+
+    `deepsea:8` is deepsea(8), and `linear:6,bias=0.1` is linear_mdp(6, bias=0.1).
+    """
+    head, *rest = spec.split(",")
+    name, _, size = head.partition(":")
     if size and not size.isdigit():
         raise LPOError(f"{spec!r} is not name:size with a whole number; write e.g. deepsea:8.")
-    return zoo.make(name, int(size) if size else None, **options)
+    pairs = [word.partition("=")[::2] for word in rest]
+    try:
+        options = {key: json.loads(value) for key, value in pairs} | options
+        return zoo.make(name, int(size) if size else None, **options)
+    except (ValueError, TypeError) as error:
+        raise LPOError(
+            f"{spec!r} does not name an MDP ({error}); write e.g. linear:6,bias=0.1."
+        ) from error
+
+
+def whole(constants: tuple[tuple[str, float], ...]) -> dict[str, Any]:
+    """Returns the changes by name; K counts iterations, so it is a whole number."""
+    return {name: int(x) if name == "K" else x for name, x in constants}
 
 
 def run_cell(cell: Cell) -> Row:
@@ -61,10 +94,12 @@ def run_cell(cell: Cell) -> Row:
     trace = run(
         cell.algorithm,
         mdp,
-        Constants.practical(mdp, cell.N, M=cell.M),
+        Constants.practical(mdp, cell.N, M=cell.M, **whole(cell.constants)),
         cell.seed,
         cell.options,
         cell.seconds,
+        cell.epoch,
+        F=cell.function_class,
     )
     keep = np.unique(np.linspace(0, len(trace.steps) - 1, POINTS).astype(int))
     curve = {
@@ -72,7 +107,14 @@ def run_cell(cell: Cell) -> Row:
         for name in ("steps", "iteration", "gap_last", "gap_mixture")
     }
     curve["switch"] = keep.tolist()  # how many switches had been made by then
-    return {"key": cell.key, "cell": asdict(cell), **summary(trace), "curve": curve}
+    row = {"key": cell.key, "cell": json.loads(cell.key), **summary(trace), "curve": curve}
+    return row | {
+        "steps_to_tenth": row["steps_until"]["0.1"],
+        "switches_at": [trace.switches_before(n) for n in HALVES if n <= trace.iterations],
+        "gap_at": [
+            trace.gap_before(n) / mdp.optimal_value for n in HALVES if n <= trace.total_steps
+        ],
+    }
 
 
 def cells(

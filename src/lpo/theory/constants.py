@@ -7,6 +7,7 @@ to the least value the written proof allows. `practical` keeps the shape and shr
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -103,3 +104,50 @@ class Constants:
             width_bonus=width_bonus,
             kind="practical",
         )
+
+
+class Bill(NamedTuple):
+    """What a reading of the main theorem asks for; every absolute constant is one."""
+
+    W: float
+    N: float
+    datasets: float  # K/κ, for each policy update
+    switches: float
+    trajectories: float  # switches · datasets · M, with M = N
+    steps: float  # a trajectory takes 2/(1−γ) steps on average: the way to its head, and the rest
+
+
+READINGS = ("claimed", "written", "repaired")
+
+
+def bill(
+    gamma: float,
+    dim: int,
+    num_actions: int = 2,
+    target: float = 0.1,
+    delta: float = 0.1,
+    reading: str = "repaired",
+) -> Bill:
+    """The main theorem's samples for a class with ln 𝒩(F, u) = dim·ln(1 + 2W/u).
+
+    "claimed" counts as the theorem does: a radius ε of order ln N and the factor d² of D.2.
+    "written" keeps the W⁴ that E.5 puts into ε. "repaired" has what the proofs give when they are
+    mended (docs/proofs.md): W² in E.5, d instead of d² in D.2. W = 2·G_max, the least that
+    App. E allows. N solves (1−γ)⁻²·sqrt(factor·ε/N) = target/2 with ε depending on ln N.
+    """
+    if reading not in READINGS:
+        raise LPOError(f"reading {reading!r} is unknown; choose {' or '.join(READINGS)}.")
+    g = 1.0 - gamma
+    W, N = 2.0 * (2.0 + 3.0 / g) / g, 1.0
+    weight = {"claimed": 1.0, "written": W**4, "repaired": W**2}[reading]
+    factor = dim if reading == "repaired" else dim**2
+    for _ in range(100):  # a contraction: N enters its own right-hand side through ln N
+        cover = np.log(N + 2) if reading == "claimed" else dim * np.log1p(2 * W**3 * N)
+        N = 4.0 * factor * weight * (cover + np.log((N + 1) / delta)) / (g**4 * target**2)
+    K = 256.0 * W**2 * np.log(num_actions) / (g * target) ** 2
+    eta = np.sqrt(np.log(num_actions) / (16.0 * W**2 * K))
+    kappa = g * np.log(2) / (2.0 * np.log(16.0 * N / delta) * eta * (3.0 / g + W))
+    cover = np.log(N) if reading == "claimed" else dim * np.log1p(2 * W**3 * N)
+    switches = dim * cover * np.log(N) * np.log2(4 * N * W**2)
+    trajectories = switches * K / kappa * N
+    return Bill(*map(float, (W, N, K / kappa, switches, trajectories, 2 * trajectories / g)))

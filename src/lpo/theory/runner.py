@@ -15,11 +15,22 @@ import numpy as np
 
 from lpo.errors import LPOError
 from lpo.theory.algorithms import Options, lpo
-from lpo.theory.classes import Box, FunctionClass, LinearBall
+from lpo.theory.classes import (
+    Box,
+    Finite,
+    FunctionClass,
+    Glm,
+    LinearBall,
+    Neural,
+    gaussian,
+    kernel_ball,
+)
 from lpo.theory.constants import Constants
-from lpo.theory.mdp import MDP
+from lpo.theory.mdp import MDP, q_from_v, value
 from lpo.theory.peers import copoe, eniac, lsvi_ucb, pcpg, subsampled_lsvi, tabular_features, ucbvi
+from lpo.theory.policy import softmax
 from lpo.theory.trace import Trace
+from lpo.theory.zoo import DIAL, link, slope
 
 
 def value_bound(mdp: MDP) -> float:
@@ -36,6 +47,48 @@ def linear_class(mdp: MDP) -> LinearBall:
 def function_class(mdp: MDP) -> FunctionClass:
     """The box for a tabular MDP, the linear ball where the MDP brings features."""
     return Box(mdp.num_pairs, value_bound(mdp)) if mdp.features is None else linear_class(mdp)
+
+
+def kernel_class(mdp: MDP) -> LinearBall:
+    """The ball of a Gaussian kernel on the features, of bandwidth .2."""
+    return kernel_ball(tabular_features(mdp), gaussian(0.2), 10 * value_bound(mdp), 1e-6)
+
+
+def neural_class(mdp: MDP) -> Neural:
+    """The tangent class of 32 tanh units on the features, stretched so that the units bend."""
+    return Neural(20.0 * tabular_features(mdp), hidden=32, radius=value_bound(mdp))
+
+
+def glm_class(mdp: MDP) -> Glm:
+    """Generalised linear functions with the link of `dial`."""
+    return Glm(tabular_features(mdp), 1.05 * np.sqrt(3.0) * DIAL, link, slope)
+
+
+def finite_class(mdp: MDP, count: int = 60) -> Finite:
+    """A list that holds the values of π*, of `count` policies around it, and 0.
+
+    Each policy is there twice: without a bonus, and with the largest one on three pairs of ten.
+    """
+    rng, S = np.random.default_rng(0), mdp.num_states
+    best = q_from_v(mdp, mdp.optimal[0]).reshape(S, -1)
+    table = [np.zeros(mdp.num_pairs), q_from_v(mdp, value(mdp, mdp.optimal[1]))]
+    for bonus in (0.0, 3.0 / (1.0 - mdp.gamma)):
+        for _ in range(count):
+            noise = rng.uniform(0, 3) * rng.normal(size=best.shape)
+            pi = softmax(rng.uniform(0, 20) * best + noise)
+            spread = bonus * (rng.random(mdp.num_pairs) < 0.3)
+            table.append(q_from_v(mdp, value(mdp, pi, spread)))
+    return Finite(np.array(table))
+
+
+CLASSES: dict[str, Callable[[MDP], FunctionClass]] = {
+    "box": lambda mdp: Box(mdp.num_pairs, value_bound(mdp)),
+    "linear": linear_class,
+    "kernel": kernel_class,
+    "neural": neural_class,
+    "glm": glm_class,
+    "finite": finite_class,
+}
 
 
 class Given(NamedTuple):
@@ -74,7 +127,7 @@ def _lpo(g: Given, F: FunctionClass) -> Trace:
     return lpo(g.mdp, F, *g.search())
 
 
-SHARED = frozenset({"critic", "estimator", "reuse", "roll_in"})
+SHARED = frozenset({"critic", "estimator", "reuse", "roll_in", "bonus_share", "transfer"})
 READINGS = SHARED | {"known", "rounding"}
 NONE = frozenset[str]()
 ALGORITHMS: dict[str, Algorithm[Any]] = {
@@ -132,8 +185,12 @@ def run(
     seconds: float = np.inf,
     epoch: int = 100,
     scale: float = 0.1,
+    F: str = "",
 ) -> Trace:
-    """Runs one algorithm; `epoch` is ENIAC's and PC-PG's, `scale` the value-based bonus scale."""
+    """Runs one algorithm; `epoch` is ENIAC's and PC-PG's, `scale` the value-based bonus scale.
+
+    `F` names a class of `CLASSES`. Without it the algorithm takes its own: the box or the ball.
+    """
     row = find(algorithm)
     for option in fields(Options):  # no option is silently ignored
         given = getattr(options, option.name)
@@ -141,7 +198,16 @@ def run(
             raise LPOError(f"{option.name}={given!r} means nothing to {algorithm}; leave it out.")
     rng = np.random.default_rng(seed)
     given = Given(mdp, constants, rng, options, seconds, epoch, scale)
-    return row.learn(given, row.function_class(mdp))
+    return row.learn(given, class_of(row, algorithm, F)(mdp))
+
+
+def class_of(row: Algorithm[Any], algorithm: str, F: str) -> Callable[[MDP], Any]:
+    """Returns what makes the class of a run. Raises LPOError where the algorithm cannot use it."""
+    if F and F not in CLASSES:
+        raise LPOError(f"no class is called {F!r}; choose one of {', '.join(CLASSES)}.")
+    if F and row.function_class is not function_class:
+        raise LPOError(f"the class of {algorithm} is given; leave function_class out.")
+    return CLASSES[F] if F else row.function_class
 
 
 EPSILONS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
@@ -170,6 +236,9 @@ def summary(trace: Trace) -> dict:
         "gap_mixture": trace.final_gap_mixture,
         "relative_gap_last": trace.gap_last[-1] / best,
         "relative_gap_mixture": trace.final_gap_mixture / best,
+        "relative_gap_late": trace.late_gap() / best,
+        "transfer_last": trace.transfer[-1] if trace.transfer else None,
+        "transfer_most": max(trace.transfer, default=None),
         "seconds": trace.seconds,
         "steps_until": {str(e): trace.steps_until(e * best) for e in EPSILONS},
         "steps_to": {str(e): trace.steps_to(e * best) for e in EPSILONS},

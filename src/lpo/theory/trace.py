@@ -30,6 +30,7 @@ class Trace:
     inner: int = 0
     seconds: float = 0.0
     last_policy: np.ndarray | None = None
+    transfer: list[float] = field(default_factory=list)  # max_k ε_k^n, with Options.transfer
     _steps: int = 0
     _n: int = 0
     _value_sum: float = 0.0
@@ -74,6 +75,21 @@ class Trace:
     def final_gap_mixture(self) -> float:
         """Of Algorithm 1's output, each policy weighted by the iterations it served."""
         return self.mdp.optimal_value - self._value_sum / max(self._n, 1)
+
+    def switches_before(self, n: int) -> int:
+        """Policy changes up to iteration n."""
+        return int(np.searchsorted(self.iteration[1:], n))
+
+    def gap_before(self, steps: int) -> float:
+        """Gap of the last iterate of the policy that was ready after so many environment steps."""
+        return self.gap_last[int(np.searchsorted(self.steps, steps, side="right")) - 1]
+
+    def late_gap(self, share: float = 0.25) -> float:
+        """Mean gap of the last iterates that acted in the last `share` of the iterations."""
+        starts = np.asarray(self.iteration, float)
+        ends = np.append(starts[1:], self._n)
+        weight = np.maximum(ends - np.maximum(starts, (1.0 - share) * self._n), 0.0)
+        return float(weight @ np.asarray(self.gap_last)) / max(float(weight.sum()), 1e-300)
 
     def steps_until(self, target: float) -> int | None:
         """Steps after which the last iterate's gap is at most `target` for the first time."""

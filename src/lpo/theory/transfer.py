@@ -29,7 +29,19 @@ def transfer_error(
     Where several f minimise the loss under `law`, this is that of the least-norm one, an upper
     bound of the infimum in the definition.
     """
-    f, target = best_fit(mdp, F, law, pi, bonus)
+    return float(transfer_errors(mdp, F, law, pi[None], bonus, comparator)[0])
+
+
+def transfer_errors(
+    mdp: MDP,
+    F: FunctionClass,
+    law: np.ndarray,
+    stack: np.ndarray,
+    bonus: np.ndarray,
+    comparator: np.ndarray,
+) -> np.ndarray:
+    """`transfer_error` of every member of `stack` [K, S, A]."""
     states = visitation(mdp, comparator).reshape(mdp.num_states, -1).sum(axis=1)
     d = np.repeat(states / mdp.num_actions, mdp.num_actions)
-    return float(d @ (f - target) ** 2)
+    targets = mdp.r + mdp.gamma * (value(mdp, stack, bonus) @ mdp.P.T)
+    return np.array([d @ (F.fit(law, target) - target) ** 2 for target in targets])

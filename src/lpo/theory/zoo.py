@@ -1,7 +1,8 @@
 """MDPs to explore in, each with exact values (theory room; the setting of App. B).
 
 Rewards lie in [0, 1]. Names accepted by `make`: chain, riverswim, deepsea, deepsea-stochastic,
-lock, random, linear, misspecified.
+lock, random, linear, comb, dial; misspecified, aliased, corridor, keyless and decoy have features
+that are wrong in a known way.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import numpy as np
 
 from lpo.errors import LPOError
 from lpo.finite import Table, combination_lock, deep_sea
+from lpo.theory import biased
 from lpo.theory.mdp import MDP
 
 
@@ -113,6 +115,65 @@ def linear_mdp(
     return MDP(name, P, r, gamma, num_actions, features=phi, bias=bias)
 
 
+def comb(cells: int = 20, gamma: float = 0.8, slip: float = 0.1) -> MDP:
+    """Cells in a row with two hills of reward; the first step leads to any cell.
+
+    The best action changes three times along the row. Its features are (1, position) for each
+    action, so a linear advantage changes its sign at most once: no linear class can hold it.
+    """
+    _size(cells, 8)
+    S, x = cells + 1, np.linspace(0.0, 1.0, cells)
+    P, r = np.zeros((S, 2, S)), np.zeros((S, 2))
+    P[0, :, 1:] = 1.0 / cells
+    for i in range(cells):
+        sides = 1 + max(i - 1, 0), 1 + min(i + 1, cells - 1)
+        for a in range(2):
+            P[1 + i, a, sides[a]] += 1.0 - slip
+            P[1 + i, a, sides[1 - a]] += slip
+    r[1:] = np.exp(-((x[:, None] - [0.15, 0.85]) ** 2) / (2 * 0.05**2)).sum(axis=1)[:, None]
+    phi = np.zeros((S, 2, 2, 3))
+    for a in range(2):
+        phi[0, a, a, 2] = 1.0
+        phi[1:, a, a, 0], phi[1:, a, a, 1] = np.sqrt(0.5), x * np.sqrt(0.5)
+    features = phi.reshape(-1, 6)
+    return MDP(f"comb({cells})", P.reshape(-1, S), np.minimum(r, 1).ravel(), gamma, 2,
+               features=features)  # fmt: skip
+
+
+def link(x: np.ndarray) -> np.ndarray:
+    """The link of `dial`: steep about 0 and flat elsewhere, strictly increasing."""
+    return 0.15 + 0.1 * x + 0.4 / (1.0 + np.exp(-4.0 * x))
+
+
+def slope(x: np.ndarray) -> np.ndarray:
+    """The derivative of `link`."""
+    s = 1.0 / (1.0 + np.exp(-4.0 * x))
+    return 0.1 + 1.6 * s * (1.0 - s)
+
+
+def dial(copies: int = 2, gamma: float = 0.8) -> MDP:
+    """Contexts with two actions and rewards `link`(c + u + v): a generalised linear model.
+
+    u varies where the link is steep, v where it is flat, so a linear fit in (c, u, v) takes v for
+    weak. In the last kind of context the actions offer 1 of u or 1.3 of v. The second pays .49
+    against .35, and the linear fit prefers the first.
+    """
+    _size(copies, 1)
+    kinds = [[(0, -1, 0), (0, 1, 0)], [(1, 0, 0), (1, 0, 3)], [(-1, 1, 0), (-1, 0, 1.3)]]
+    contexts = np.repeat(np.array(kinds, float), [copies, 2 * copies, copies], axis=0)
+    S = len(contexts) + 2  # s_0, contexts, end
+    P, r, phi = np.zeros((S, 2, S)), np.zeros((S, 2)), np.zeros((S, 2, 3))
+    P[0, :, 1:-1] = 1.0 / len(contexts)
+    P[1:, :, -1] = 1.0
+    r[1:-1] = link(contexts.sum(axis=-1))
+    phi[1:-1] = contexts / DIAL
+    return MDP(f"dial({copies})", P.reshape(-1, S), r.ravel(), gamma, 2,
+               features=phi.reshape(-1, 3))  # fmt: skip
+
+
+DIAL = float(np.sqrt(10.0))  # the largest norm of (c, u, v); θ = (1, 1, 1)·DIAL
+
+
 def _ladder(
     block: np.ndarray, num_actions: int, dim: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -145,7 +206,13 @@ MAKERS = {
     "lock": lock,
     "random": random_mdp,
     "linear": linear_mdp,
+    "comb": comb,
+    "dial": dial,
     "misspecified": lambda dim=10, **kw: linear_mdp(dim, bias=kw.pop("bias", 0.05), **kw),
+    "aliased": biased.aliased,
+    "corridor": biased.corridor,
+    "keyless": biased.keyless,
+    "decoy": biased.decoy,
 }
 
 

@@ -14,7 +14,7 @@ from lpo.envs.device import DeviceEnv, Stepped, World, advance, begin, make_devi
 
 
 def options(env: str, threshold: Any = None, **env_kwargs: Any) -> Any:
-    return SimpleNamespace(env=env, threshold=threshold, env_kwargs=env_kwargs or None)
+    return SimpleNamespace(env=env, threshold=threshold, env_kwargs=env_kwargs or None, periodic=())
 
 
 def make(env: str, **env_kwargs: Any) -> DeviceEnv:

@@ -87,7 +87,7 @@ def test_a_world_does_not_depend_on_those_beside_it(env_id):
         (options("lpo/DeepSea-v0", depth=3), "could not be made on the device, TypeError.*depth"),
         (options("lpo/SwingUp-v0", depth=3), "check env_kwargs {'depth': 3}"),
         (options("MountainCarContinuous-v0", depth=3), "depth"),
-        (options("no_such_package:Thing-v0"), "cannot be imported"),
+        (options("no_such_package:Thing-v0"), "`import no_such_package` first"),
     ],
 )
 def test_what_cannot_be_made_says_why(task, message):

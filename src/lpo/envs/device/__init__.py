@@ -11,9 +11,12 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from lpo.envs.angles import Periodic, chosen
 from lpo.envs.device.adapters import gymnax_like, playground
+from lpo.envs.device.angles import turned
 from lpo.envs.device.base import DeviceEnv, Transition, check
 from lpo.envs.device.worlds import Stepped, World, advance, begin
+from lpo.envs.registry import without_package
 from lpo.errors import LPOError, named
 
 __all__ = [
@@ -61,6 +64,9 @@ class Task(Protocol):
     @property
     def env_kwargs(self) -> dict[str, Any] | None: ...
 
+    @property
+    def periodic(self) -> Periodic: ...
+
 
 def register_device(env_id: str, maker: Maker | str) -> None:
     """Adds the environment that ``maker(**env_kwargs)`` returns under ``env_id``."""
@@ -73,8 +79,8 @@ def device_ids() -> list[str]:
 
 
 def has_device_form(env_id: str) -> bool:
-    """Returns whether ``env_id`` can run on the device; ``package:Name-v0`` imports its package."""
-    return _bare(env_id) in _MAKERS
+    """Returns whether ``env_id`` can run on the device; its package must have been imported."""
+    return without_package(env_id) in _MAKERS
 
 
 def make_device(task: Task) -> DeviceEnv:
@@ -84,13 +90,14 @@ def make_device(task: Task) -> DeviceEnv:
             f"{task.env} runs on the host only; leave {named('device')} out, or choose one of "
             f"{', '.join(device_ids())}."
         )
-    maker, kwargs = _maker(_bare(task.env)), dict(task.env_kwargs or {})
+    maker, kwargs = _maker(without_package(task.env)), dict(task.env_kwargs or {})
     if task.threshold is not None:
         if "threshold" not in inspect.signature(maker).parameters:
             raise LPOError(f"{task.env} has no threshold; leave {named('threshold')} out.")
         kwargs["threshold"] = task.threshold
     try:
-        return maker(**kwargs)
+        env = maker(**kwargs)
+        return turned(env, chosen(task.periodic, lambda: getattr(env, "free_angles", ())))
     except LPOError:
         raise
     except Exception as error:
@@ -98,20 +105,6 @@ def make_device(task: Task) -> DeviceEnv:
             f"{task.env} could not be made on the device, {type(error).__name__}: {error}; "
             f"install what it needs and check {named('env_kwargs')} {kwargs}."
         ) from error
-
-
-def _bare(env_id: str) -> str:
-    """Returns an id without its package, which is imported first."""
-    package, _, name = env_id.rpartition(":")
-    if package:
-        try:
-            importlib.import_module(package)
-        except ImportError as error:
-            raise LPOError(
-                f"The package {package!r} of {env_id!r} cannot be imported ({error}); install it, "
-                "or add its folder to PYTHONPATH."
-            ) from error
-    return name
 
 
 def _maker(env_id: str) -> Maker:

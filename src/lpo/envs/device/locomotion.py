@@ -21,6 +21,7 @@ import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float
 
+from lpo.envs.angles import Angles, free_hinges
 from lpo.envs.device.base import Transition
 from lpo.envs.device.physics import Body, Buffers, simulate, stepper
 from lpo.envs.host.physics import mj
@@ -69,6 +70,11 @@ class Locomotion:
     @property
     def obs_size(self) -> int:
         return self.body.model.nq + self.body.model.nv - 1
+
+    @property
+    def free_angles(self) -> Angles:
+        """The free hinges; observations leave out the first position, x."""
+        return tuple(place - 1 for place in free_hinges(self.body.model) if place > 0)
 
     @property
     def action(self) -> ActionSpec:

@@ -13,6 +13,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from lpo.envs.angles import Angles, described
 from lpo.envs.codec import Codec
 from lpo.envs.faults import Misfit, broken, check_finite
 from lpo.errors import LPOError
@@ -28,12 +29,14 @@ def episode_seed(seed: int, index: int, episode: int) -> int:
 class EpisodeBatch:
     """Steps a list of environments one after another; a ``BatchEnv``."""
 
-    def __init__(self, envs: Sequence[gymnasium.Env], description: dict[str, Any]):
+    def __init__(
+        self, envs: Sequence[gymnasium.Env], description: dict[str, Any], angles: Angles = ()
+    ):
         self._envs = list(envs)
         self.num_envs = len(self._envs)
-        self.description = description
+        self.description = described(description, angles)
         self._name = str(description["id"])
-        self.codec = Codec(self._name, envs[0].observation_space, envs[0].action_space)
+        self.codec = Codec(self._name, envs[0].observation_space, envs[0].action_space, angles)
         self.observation_space = self.codec.observation_space
         self.action_space = self.codec.action_space
         spec = self._envs[0].spec

@@ -16,6 +16,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.utils import seeding
 
+from lpo.envs.angles import Angles, Periodic, chosen, described, free_hinges, turned
 from lpo.envs.codec import Codec
 from lpo.envs.host.physics import STATE, load_physics, mj, without_profiling
 from lpo.envs.host.rng import pack_generator, unpack_generator
@@ -43,6 +44,7 @@ class NativeBatch:
         preset: str | None = None,
         threshold: float | None = None,
         threads: int | None = None,
+        periodic: Periodic = (),
     ):
         self.task = task
         self.num_envs = num_envs
@@ -52,13 +54,14 @@ class NativeBatch:
         self._datas = [mj.MjData(self._model) for _ in range(num_envs)]
         self._bind_views()
         self._bind_health()
+        self._angles = chosen(periodic, self._free_angles)
         self._set_spaces()
         self._workers = Workers(self._simulate, num_envs, threads)
         self._rngs: list[np.random.Generator] = []
         self._clock = 0  # steps of the batch; an episode's age is clock - start
         self._start = np.zeros(num_envs, np.int64)
         self._next_timeout = task.horizon
-        self.description: dict[str, Any] = {
+        row: dict[str, Any] = {
             "id": task.id,
             "base": task.base_id,
             "preset": self.threshold.preset,
@@ -71,8 +74,13 @@ class NativeBatch:
             "lean_physics": lean,
             "threads": self._workers.threads,
             "mujoco": mj.__version__,
-            **declared(task.id, self.observation_space.shape, None),
+            **declared(task.id, (self._nq + self._nv - 1,), None),
         }
+        self.description = described(row, self._angles)
+
+    def _free_angles(self) -> Angles:
+        """Returns the free hinges; observations leave out the first position, x."""
+        return tuple(place - 1 for place in free_hinges(self._model) if place > 0)
 
     def _bind_views(self) -> None:
         """Makes views into the simulators and the flat buffer that one concatenate fills."""
@@ -104,8 +112,9 @@ class NativeBatch:
         low, high = self._model.actuator_ctrlrange.astype(np.float32).T
         self.action_space: spaces.Box = spaces.Box(low, high, dtype=np.float32)
         size = self._nq + self._nv - 1
-        self.observation_space: spaces.Box = spaces.Box(-np.inf, np.inf, (size,), dtype=np.float64)
-        self.codec = Codec(self.task.id, self.observation_space, self.action_space)
+        plain = spaces.Box(-np.inf, np.inf, (size,), dtype=np.float64)
+        self.codec = Codec(self.task.id, plain, self.action_space, self._angles)
+        self.observation_space: spaces.Box = self.codec.observation_space
 
     def reset(self, seed: int) -> np.ndarray:
         """Starts every environment; environment ``i`` draws from its own stream ``seed + i``."""
@@ -161,7 +170,7 @@ class NativeBatch:
             velocity = obs[:, self._nq - 1 :]
             np.maximum(velocity, -limit, out=velocity)
             np.minimum(velocity, limit, out=velocity)
-        return obs
+        return turned(obs, self._angles)
 
     def _reward(self, x_before: np.ndarray) -> np.ndarray:
         x = self._state[:, 0]

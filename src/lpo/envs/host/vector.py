@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from lpo.envs.angles import Angles, described
 from lpo.envs.codec import Codec
 from lpo.envs.faults import broken, check_finite
 from lpo.envs.specs import declared
@@ -38,13 +39,15 @@ class VectorBatch:
 
     resumable = False
 
-    def __init__(self, env: VectorEnv):
+    def __init__(self, env: VectorEnv, angles: Angles = ()):
         self._env = env
         self._mode = autoreset_mode(env)
         self.num_envs = env.num_envs
         spec = env.spec
         self._name = spec.id if spec is not None else type(env.unwrapped).__name__
-        self.codec = Codec(self._name, env.single_observation_space, env.single_action_space)
+        self.codec = Codec(
+            self._name, env.single_observation_space, env.single_action_space, angles
+        )
         self.observation_space = self.codec.observation_space
         self.action_space = self.codec.action_space
         self.description: dict[str, Any] = {
@@ -56,6 +59,7 @@ class VectorBatch:
         if spec is not None:
             shape = env.single_observation_space.shape
             self.description |= declared(spec.id, shape, spec.reward_threshold)
+        self.description = described(self.description, angles)
         self._started = False
         self._done = np.zeros(self.num_envs, bool)  # of the step before
         self._elapsed = np.zeros(self.num_envs, np.int64)

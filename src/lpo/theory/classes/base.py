@@ -84,20 +84,22 @@ class FunctionClass(ABC, Generic[S]):
         """S-Sampling (Alg. 2) over a stream; (samples consumed, additions made).
 
         `u` are uniforms, one a sample. With `stop` it returns right after the first addition.
-        Until an addition Ẑ does not change, so one call of `sensitivity` serves a whole block.
+        Until an addition Ẑ does not change, so one call of `sensitivity` serves all of the pool.
         """
-        at, added = 0, 0
+        at, added, pool = 0, 0, np.arange(self.num_pairs)
+        chance, copies = keep_probability(factor * self.sensitivity(sensed, pool, cap))
         while at < len(z):
             block = z[at : at + 4096]
-            chance, copies = keep_probability(factor * self.sensitivity(sensed, block, cap))
-            hits = np.flatnonzero(u[at : at + len(block)] < chance)
+            hits = np.flatnonzero(u[at : at + len(block)] < chance[block])
             if not len(hits):
                 at += len(block)
                 continue
-            self.add(sensed, int(block[hits[0]]), float(copies[hits[0]]))
+            pair = int(block[hits[0]])
+            self.add(sensed, pair, float(copies[pair]))
             at, added = at + int(hits[0]) + 1, added + 1
             if stop:
                 break
+            chance, copies = keep_probability(factor * self.sensitivity(sensed, pool, cap))
         return at, added
 
     def _check_epsilon(self, epsilon: float) -> None:

@@ -53,13 +53,17 @@ def rank_one(gram, inverse, phi, copies):
 @njit(cache=True)
 def _absorb(features, counts, gram, inverse, z, u, factor, floor, stop, limit):
     added = 0
+    known, since = np.empty(len(features)), np.full(len(features), -1)  # copies, and for which Ẑ
     for i in range(len(z)):
-        phi = features[z[i]]
-        quad = _quadratic(inverse, phi)
-        score = factor * max(quad, floor * (phi @ phi))
-        copies = 1.0 if score >= 1.0 else np.floor(1.0 / score)
+        copies = known[z[i]]
+        if since[z[i]] != added:
+            phi = features[z[i]]
+            quad = _quadratic(inverse, phi)
+            score = factor * max(quad, floor * (phi @ phi))
+            copies = 1.0 if score >= 1.0 else np.floor(1.0 / max(score, 1e-300))  # φ may be 0
+            known[z[i]], since[z[i]] = copies, added
         if u[i] * copies < 1.0:
-            rank_one(gram, inverse, phi, copies)
+            rank_one(gram, inverse, features[z[i]], copies)
             counts[z[i]] += copies
             added += 1
             if stop or added == limit:

@@ -31,7 +31,11 @@ class Neural(LinearBall):
         self.theta0 = rng.normal(size=count) / np.sqrt(hidden)
         jacobian = self.jacobian(self.theta0)
         self.scale = float(np.sqrt((jacobian**2).sum(1).max()))
-        super().__init__(jacobian / self.scale, radius * self.scale)
+        # On the pool θ acts through at most P directions, the right singular vectors.
+        left, size, right = np.linalg.svd(jacobian / self.scale, full_matrices=False)
+        keep = size > 1e-12 * size[0]
+        self.directions = right[keep]
+        super().__init__(left[:, keep] * size[keep], radius * self.scale)
         self.parameter_radius = radius
         self.W = float(np.abs(self.values(self.theta0)).max()) + self.radius
 
@@ -62,7 +66,7 @@ class Neural(LinearBall):
 
         It starts from the linear maximiser ±(Σ + I/ρ²)⁻¹φ and is a lower bound of the truth.
         """
-        direction = sensed.inverse @ self.features[z]
+        direction = (sensed.inverse @ self.features[z]) @ self.directions
         direction = direction / max(np.sqrt(direction @ direction), 1e-300)
         one = self.theta0 + self.parameter_radius * direction
         two = self.theta0 - self.parameter_radius * direction

@@ -1,0 +1,197 @@
+"""How the two advantages are weighed: Â = w_ext Â_ext + w_int Â_int (line 8 of Algorithm 7).
+
+The paper's weights are fixed, w = (α, β). Two other rules, alone or together:
+
+balanced: w = (α/max(σ_ext, floor), β/σ_int), where σ is the recent root mean square of an
+    advantage. So β means the same on every task. Until a reward other than 0 has been met, Â_ext
+    is an error of the critic and nothing else. Its weight is then 0, and it does not enter σ_ext.
+
+fading: β becomes β + (β′ − β)·min{1, m/m′}: β where no reward is earned, and β′ once the share m of
+    steps that earn reward has reached m′. A step counts by the next reward r of its episode, k
+    steps later: γ^k·min{1, r/R}, the largest of these. So small rewards on the way count little.
+    m is the recent mean. It is 1 where every step pays R, .63 where a path of 100 steps ends in a
+    reward of R (γ = .99), and it falls again when the reward is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from lpo.math.arrays import Scalar
+from lpo.math.normalize import Average, add_to_average, no_average
+from lpo.options import Axis, Kinds, NonNegative, Part, Positive, Short, options
+from lpo.types import Rollout
+
+
+class Streams(NamedTuple):
+    """The value streams of a run: the reward first, then the bonus where there is one."""
+
+    gammas: Array  # [S]
+    weights: Array  # [S] α, β
+    episodic: Array  # [S] whether the returns of a stream end with the episode
+
+
+class NoState(NamedTuple):
+    pass
+
+
+class Weigh(NamedTuple):
+    """``update(state, streams, advantages [S, T, N], rollout)`` → (weights [S], state, metrics)."""
+
+    init: Callable[[], Any]
+    update: Callable[[Any, Streams, Array, Rollout], tuple[Array, Any, dict[str, Array]]]
+
+
+class Weighing(Part):
+    """How the two advantages are weighed."""
+
+    kinds: ClassVar[Kinds[Weighing]] = Kinds("weighing")
+
+    def make(self) -> Weigh:
+        raise NotImplementedError
+
+
+@Weighing.kinds.add
+@options
+class Fixed(Weighing):
+    """α and β as they are."""
+
+    kind: ClassVar[str] = "fixed"
+
+    def make(self) -> Weigh:
+        return fixed()
+
+
+def fixed() -> Weigh:
+    """Returns the weights (α, β)."""
+    return Weigh(NoState, lambda state, streams, a, rollout: (streams.weights, state, {}))
+
+
+Memory = Annotated[Axis[Positive], Short("weighing_memory")]
+Floor = Annotated[Axis[Positive], Short("weighing_floor")]
+
+
+@Weighing.kinds.add
+@options
+class Balanced(Weighing):
+    """α and β over the sizes of their advantages."""
+
+    kind: ClassVar[str] = "balanced"
+    memory: Memory = 20_000.0
+    """Half-life of the sizes, in environment steps."""
+    floor: Floor = 0.03
+    """Smallest size that the reward advantage is divided by, in units of the reward."""
+
+    def make(self) -> Weigh:
+        return balanced(self.memory, self.floor)
+
+
+class BalancedState(NamedTuple):
+    met: Array  # [] a reward other than 0 has been met
+    ext: Average  # of Â_ext², since then
+    int: Average  # of Â_int²
+
+
+def balanced(half_life: Scalar, floor: Scalar) -> Weigh:
+    """Returns the weights (α/max(σ_ext, floor), β/σ_int)."""
+
+    def init() -> BalancedState:
+        return BalancedState(jnp.bool_(False), no_average(), no_average())
+
+    def update(state: BalancedState, streams: Streams, a: Array, rollout: Rollout):
+        met = state.met | (rollout.valid & (rollout.reward != 0)).any()
+        count, squares = rollout.valid.sum(), (a**2).sum((1, 2))
+        state = BalancedState(
+            met,
+            add_to_average(state.ext, met * squares[0], met * count, half_life),
+            add_to_average(state.int, squares[1], count, half_life),
+        )
+        ext = met / jnp.maximum(jnp.sqrt(state.ext.value), floor)
+        weights = streams.weights * jnp.array([ext, 1 / jnp.sqrt(state.int.value + 1e-16)])
+        return weights, state, weight_metrics(weights)
+
+    return Weigh(init, update)
+
+
+@Weighing.kinds.add
+@options
+class Fading(Weighing):
+    """β until reward is earned, and another weight then."""
+
+    kind: ClassVar[str] = "fading"
+    memory: Memory = 20_000.0
+    """Half-life of the share of steps that earn reward, in environment steps."""
+    beta_earned: Axis[NonNegative] = 0.03
+    """β′: weight of the bonus advantage once reward is earned."""
+    earned_share: Axis[Positive] = 0.5
+    """m′: share of steps that earn reward at which the weight is β′."""
+    earned_reward: Axis[Positive] = 1.0
+    """R: a reward of this size counts in full, a smaller one in proportion."""
+
+    def make(self) -> Weigh:
+        return fading(self.memory, self.beta_earned, self.earned_share, self.earned_reward)
+
+
+def earned(rollout: Rollout, gamma: Scalar, full: Scalar) -> Array:
+    """Returns max_k γ^k·min{1, r_{t+k}/``full``} [T, N] within the episode; at least 0."""
+    gain = jnp.clip(rollout.reward / full, 0.0, 1.0)
+
+    def backward(after: Array, t: tuple[Array, Array, Array]):
+        gain, ended, valid = t
+        here = jnp.maximum(gain, gamma * ~ended * after)
+        return jnp.where(valid, here, after), here * valid
+
+    ended = rollout.terminated | rollout.truncated
+    start = jnp.zeros(rollout.reward.shape[1])
+    return jax.lax.scan(backward, start, (gain, ended, rollout.valid), reverse=True)[1]
+
+
+def fading(half_life: Scalar, later: Scalar, share: Scalar, full: Scalar) -> Weigh:
+    """Returns the weights (α, β + (``later`` − β)·min{1, m/``share``})."""
+
+    def update(state: Average, streams: Streams, a: Array, rollout: Rollout):
+        total = earned(rollout, streams.gammas[0], full).sum()
+        state = add_to_average(state, total, rollout.valid.sum(), half_life)
+        alpha, beta = streams.weights
+        beta = beta + (later - beta) * jnp.minimum(1.0, state.value / share)
+        weights = jnp.array([alpha, beta])
+        return weights, state, weight_metrics(weights) | {"rollout/earned": state.value}
+
+    return Weigh(no_average, update)
+
+
+@Weighing.kinds.add
+@options
+class BalancedFading(Balanced, Fading):
+    """Both: β fades once reward is earned, and both weights are over their sizes."""
+
+    kind: ClassVar[str] = "balanced-fading"
+    memory: Memory = 20_000.0
+    """Half-life of the sizes and of the share of steps that earn reward, in environment steps."""
+
+    def make(self) -> Weigh:
+        return one_after_the_other(
+            fading(self.memory, self.beta_earned, self.earned_share, self.earned_reward),
+            balanced(self.memory, self.floor),
+        )
+
+
+def one_after_the_other(first: Weigh, second: Weigh) -> Weigh:
+    """Returns the rule ``second`` on the weights that ``first`` gives."""
+
+    def update(state: tuple[Any, Any], streams: Streams, a: Array, rollout: Rollout):
+        weights, one, found = first.update(state[0], streams, a, rollout)
+        streams = streams._replace(weights=weights)
+        weights, two, more = second.update(state[1], streams, a, rollout)
+        return weights, (one, two), found | more
+
+    return Weigh(lambda: (first.init(), second.init()), update)
+
+
+def weight_metrics(weights: Array) -> dict[str, Array]:
+    return {"advantage/ext_weight": weights[0], "advantage/int_weight": weights[1]}

@@ -1,0 +1,231 @@
+"""Report: why a run failed, in two lines: what its metrics say, and what to try.
+
+The rules are in ``diagnose``. They are for a run whose last score is below ½, or the mean of its
+last five, and the first one that applies counts. Peaks are means over five rollouts, the end is the
+last tenth.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lpo import config as configs
+from lpo.config import Config
+from lpo.envs.specs import LOCOMOTION
+from lpo.errors import named
+from lpo.runs import record, store
+
+SOLVED = 0.5  # share of episodes, or of the largest return, from which on a run has not failed
+DROWNED = 2 / 3  # share of the bonus in the advantage: it is twice the reward
+CLIPPED = 0.3  # share of clipped updates from which on steps are too large
+LEARNED = 0.05  # share of rewarded steps above which a reward was more than met by chance
+WINDOW = 5  # rows, for peaks; evaluations, for the final score
+
+SCORES = (  # the first that a run has
+    "eval/success",
+    "eval/normalized_return",
+    "rollout/success",
+    "rollout/normalized_return",
+)
+Row = Mapping[str, Any]
+
+
+class Diagnosis(NamedTuple):
+    """What a failed run suffers from."""
+
+    name: str
+    facts: str
+    remedy: str
+
+    def lines(self) -> list[str]:
+        return [f"why    {self.name}: {self.facts}", f"try    {self.remedy}"]
+
+
+class Signs(NamedTuple):
+    """The numbers that a diagnosis rests on."""
+
+    steps: int
+    found: int | None  # steps at the end of the first rollout with a positive reward
+    peak: float  # largest share of rewarded steps, over some rollouts
+    peak_at: int
+    final: float  # of the last tenth
+    best: float  # largest score
+    share: float | None  # of the bonus in the advantage, late; None without a bonus
+    clipped: float  # share of clipped updates, late
+
+
+def scores(rows: Sequence[Row]) -> list[float]:
+    """Returns the success rates or normalised returns of a run; none where the task has neither."""
+    name = next((name for name in SCORES if any(name in row for row in rows)), None)
+    return [row[name] for row in rows if name in row] if name else []
+
+
+def signs(rows: Sequence[Row], c: Config) -> Signs:
+    """Returns the numbers behind a diagnosis. ``rows`` must not be empty."""
+    rate = np.array([row.get("rollout/reward_rate", 0.0) for row in rows])
+    steps = np.array([row["env_steps"] for row in rows], int)
+    width = min(WINDOW, len(rate))
+    smooth = np.convolve(rate, np.ones(width) / width, "valid")
+    rewarded = np.flatnonzero(rate > 0)
+    late = rows[len(rows) // 2 :]
+    clipped = [row.get("policy/clip_fraction", 0.0) for row in late]
+    return Signs(
+        steps=int(steps[-1]),
+        found=int(steps[rewarded[0]]) if rewarded.size else None,
+        peak=float(smooth.max()),
+        peak_at=int(steps[int(smooth.argmax()) + width - 1]),
+        final=float(rate[-max(width, len(rate) // 10) :].mean()),
+        best=max(scores(rows), default=0.0),
+        share=bonus_share(late, c),
+        clipped=float(np.mean(clipped)),
+    )
+
+
+def bonus_share(rows: Sequence[Row], c: Config) -> float | None:
+    """Returns the median share of the bonus in the weighted advantage.
+
+    Rollouts with reward decide where there are any: before, the reward advantage is noise.
+    """
+    rows = [row for row in rows if "advantage/int_rms" in row]
+    rows = [row for row in rows if row.get("rollout/reward_rate", 0.0) > 0] or rows
+    alpha, beta = getattr(c.bonus, "alpha", 1.0), getattr(c.bonus, "beta", 0.0)
+    shares = []
+    for row in rows:
+        bonus = row.get("advantage/int_weight", beta) * row["advantage/int_rms"]
+        reward = row.get("advantage/ext_weight", alpha) * row["advantage/ext_rms"]
+        shares.append(bonus / max(bonus + reward, 1e-12))
+    return float(np.median(shares)) if shares else None
+
+
+def diagnose(rows: Sequence[Row], task: Mapping[str, Any], c: Config) -> Diagnosis | None:
+    """Returns what a run suffers from; None where it has not failed, or nothing can be said."""
+    rows = [row for row in rows if "env_steps" in row]
+    known = scores(rows)
+    reached = min(float(np.mean(known[-WINDOW:])), known[-1]) if known else None
+    if not rows or (reached is not None and reached >= SOLVED):
+        return None
+    s = signs(rows, c)
+    if s.found is None:
+        return no_reward(s, task, c)
+    if reached is None:
+        return None
+    if not pays_each_step(task) and s.final > SOLVED and reached < s.final / 4:
+        return settled(s, reached, c)
+    if s.share is not None and s.share >= DROWNED:
+        return drowned(s, c)
+    if max(s.peak, s.best) < LEARNED:
+        return by_chance(s, task, c)
+    if s.final < s.peak / 2 or s.best >= SOLVED:
+        return lost(s, reached, c)
+    return learning(s)
+
+
+def pays_each_step(task: Mapping[str, Any]) -> bool:
+    """Returns whether the best episode earns on every step: a low score is then a short one."""
+    best, horizon = task.get("max_return"), task.get("horizon")
+    return best is not None and horizon is not None and best >= horizon
+
+
+def no_reward(s: Signs, task: Mapping[str, Any], c: Config) -> Diagnosis:
+    facts = f"no positive reward in {s.steps:,} steps"
+    if s.share is None:
+        return Diagnosis("no reward yet", facts, f"a bonus for what is new: {named('algo')} lpo.")
+    facts += f"; the bonus is {s.share:.0%} of the advantage, the rest is the critic's error"
+    balance = f"{named('weighing')} balanced {named('value_gain')} 0: the bonus alone steers then"
+    ways = [balance] if s.share < SOLVED else []
+    return Diagnosis("no reward yet", facts, either(ways + wider(task, c)))
+
+
+def either(ways: Sequence[str]) -> str:
+    return ", or ".join(ways[:2]) + "."
+
+
+def wider(task: Mapping[str, Any], c: Config) -> list[str]:
+    """Returns ways to explore more, the best first."""
+    free = task.get("id") in LOCOMOTION and not task.get("periodic")
+    pairs = getattr(c.bonus, "inputs", "next") != "next"
+    return [
+        *([f"{named('periodic')} auto: a free angle is new after every turn"] if free else []),
+        *([f"{named('bonus_inputs')} next: a bonus on s′"] if pairs else []),
+        f"more {named('steps')}",
+    ]
+
+
+def rates(s: Signs) -> str:
+    return (
+        f"first reward by step {s.found:,}; {s.peak:.2%} of the steps earned reward at step "
+        f"{s.peak_at:,} and {s.final:.2%} at the end"
+    )
+
+
+def drowned(s: Signs, c: Config) -> Diagnosis:
+    assert s.share is not None
+    facts = f"{rates(s)}; the bonus is {s.share:.0%} of the advantage"
+    beta = getattr(c.bonus, "beta", 1.0) * (1 - s.share) / s.share
+    remedy = f"{named('weighing')} balanced-fading, or {named('beta')} {beta:.2g}."
+    return Diagnosis("the bonus drowns it", facts, remedy)
+
+
+def settled(s: Signs, reached: float, c: Config) -> Diagnosis:
+    facts = (
+        f"{s.final:.0%} of the steps earn reward at the end, and the score is {reached:.2g} of 1"
+    )
+    if s.share is None:
+        return Diagnosis("settled for less", facts, f"a bonus: {named('algo')} lpo.")
+    facts += f"; the bonus is {s.share:.0%} of the advantage"
+    more = f"{named('beta')} {4 * getattr(c.bonus, 'beta', 1.0):g}"
+    ways = [more] if s.share < DROWNED else []
+    return Diagnosis("settled for less", facts, either(ways + wider({}, c)))
+
+
+def by_chance(s: Signs, task: Mapping[str, Any], c: Config) -> Diagnosis:
+    facts = f"{rates(s)}: too rarely to learn from"
+    if s.share is None:
+        return Diagnosis("met by chance", facts, f"a bonus: {named('algo')} lpo.")
+    ways = [way for way in wider(task, c) if "more" not in way]
+    balance = f"{named('weighing')} balanced-fading: a rare reward counts as much as the bonus"
+    return Diagnosis("met by chance", facts, either([*ways[:1], balance, "more steps"]))
+
+
+def lost(s: Signs, reached: float, c: Config) -> Diagnosis:
+    facts = f"{rates(s)}; the best score was {s.best:.2g} and is {reached:.2g} now"
+    if s.clipped > CLIPPED:
+        facts += f"; {s.clipped:.0%} of the updates are clipped"
+        remedy = f"{named('learning_rate')} {c.ppo.learning_rate / 3:.1g}, or a larger "
+        return Diagnosis("found and lost", facts, f"{remedy}{named('batch_size')}.")
+    remedy = f"a larger {named('rollout')} ({2 * c.switch.rollout}): less noise in each step."
+    return Diagnosis("found and lost", facts, remedy)
+
+
+def learning(s: Signs) -> Diagnosis:
+    facts = f"{rates(s)}, which is not yet a solution"
+    return Diagnosis(
+        "still learning", facts, f"more steps: `lpo resume` with --steps {2 * s.steps}."
+    )
+
+
+FINE = "nothing found"
+FEW = 5  # runs that are shown in full
+
+
+def examine(paths: Sequence[Path]) -> list[str]:
+    """Returns what there is to say of runs: in full of a few, in numbers of many."""
+    found: list[tuple[record.Record, Diagnosis | None]] = []
+    for run in store.load(paths):
+        c = configs.from_json(run.config, f"The configuration of {run.path}")
+        task = record.declared(run.task, str(run.path))
+        found.append((run, diagnose(run.rows, task, c)))
+    if len(found) > FEW:
+        counts = Counter((run.label, sick.name if sick else FINE) for run, sick in found)
+        return [
+            f"{label:20} {name:20} {count:5}" for (label, name), count in sorted(counts.items())
+        ]
+    words = []
+    for run, sick in found:
+        words += [f"run    {run.path}", *(sick.lines() if sick else [f"why    {FINE}"])]
+    return words

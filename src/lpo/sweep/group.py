@@ -1,0 +1,109 @@
+"""Sweeps: groups of runs on the devices of a Ray cluster, ``python -m lpo.sweep.group ROOT NAME``.
+
+A task is one group of runs on one GPU, or on one core as a stand-in. A group that was killed goes
+on from its last state on another node.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from lpo.platform import trusted_packages
+from lpo.runs.directory import RunDirectory
+from lpo.sweep.board import Board, shown
+from lpo.sweep.cluster import load_ray, run_on_ray
+from lpo.sweep.device import (
+    STATES,
+    Device,
+    begun_groups,
+    check_loggers,
+    disk_errors,
+    groups,
+    run_fitting,
+)
+from lpo.sweep.grid import Grid, Item
+from lpo.sweep.jobs import Progress
+from lpo.sweep.local import stop_flag
+from lpo.sweep.main import conclude
+from lpo.sweep.plan import Standing, held, read_plan, standing, write_plan
+from lpo.sweep.worker import command, main
+
+MODULE = "lpo.sweep.group"
+
+
+class GroupJob(NamedTuple):
+    """The runs of a grid that share a program, as one job."""
+
+    root: Path
+    items: list[Item]
+
+    @property
+    def name(self) -> str:
+        return f"group-{self.items[0].name}"
+
+    @property
+    def label(self) -> str:
+        return f"{self.items[0].label} × {len(self.items)}"
+
+    @property
+    def task(self) -> str:
+        return self.items[0].config.task.env.split("/")[-1]
+
+    @property
+    def size(self) -> int:
+        return self.items[0].config.steps
+
+    def standing(self) -> Standing:
+        found = [standing(self.root, item) for item in self.items]
+        if all(s.state == "done" for s in found):
+            return Standing("done", self.size)
+        begun = any((self.root / STATES / item.name).is_dir() for item in self.items)
+        return Standing("started" if begun else "new", self.progress().reached or 0)
+
+    def progress(self) -> Progress:
+        seen = RunDirectory(self.root / self.items[0].name).latest_metrics()
+        steps = seen.get("env_steps")
+        score = seen.get("eval/return", seen.get("rollout/return"))
+        return Progress(None if steps is None else int(steps), score)
+
+    def command(self, core: int | None) -> list[str]:
+        return command(self.root, self.name, core, MODULE)
+
+
+def jobs_of(root: Path, grid: Grid) -> list[GroupJob]:
+    """Returns the groups of a grid; they depend on its plan alone, not on what is done."""
+    return [GroupJob(root, items) for items in groups(grid.items)]
+
+
+def sweep_on_devices(grid: Grid, root: Path, device: Device, address: str) -> int:
+    """Runs each group of a grid on a device of the Ray cluster at ``address``."""
+    load_ray()  # refuse before anything is written
+    check_loggers(grid)
+    with held(root):
+        write_plan(root, grid)
+        jobs = jobs_of(root, grid)
+        board = Board(grid.name, jobs, workers=1)
+        left = [job.name for job in jobs if board.tracks[job.name].state != "done"]
+        print(f"{grid.name}: {len(jobs)} groups in {root}, {len(left)} to do", flush=True)
+        with shown(board):
+            finished = run_on_ray(root, left, address, board, MODULE, device)
+    return conclude(board, root, f"lpo sweep … --device {device} --ray {address}", finished)
+
+
+def work(root: Path, name: str) -> None:
+    """Trains a group to its end, from the start or from its last state."""
+    from lpo.envs.registry import import_package
+
+    for package in trusted_packages():
+        import_package(package)
+    (job,) = (job for job in jobs_of(root, read_plan(root)) if job.name == name)
+    with stop_flag() as stopped, disk_errors(root, "gpu"):
+        for items in begun_groups(root, job.items):
+            if stopped or not run_fitting(root, items, stopped):
+                raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], work))

@@ -1,0 +1,112 @@
+"""The weights of the two advantages, on numbers worked out by hand."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lpo.bonus.weigh import Balanced, BalancedFading, Fading, Fixed, Streams, earned
+from lpo.engine.rollout import empty_rollout
+
+STREAMS = Streams(jnp.array([0.5, 0.9]), jnp.array([2.0, 1.0]), jnp.array([True, False]))
+
+
+def rollout(reward, terminated=None, valid=None):
+    reward = np.array(reward, np.float32)
+    steps, num_envs = reward.shape
+    data = empty_rollout(steps, num_envs, 1, 1)
+    data.reward[:] = reward
+    data.terminated[:] = False if terminated is None else terminated
+    data.valid[:] = True if valid is None else valid
+    return jax.tree.map(jnp.asarray, data)
+
+
+FOUND = rollout(
+    [[0, 0], [0, 0], [1, 0], [0, 1]],
+    terminated=[[False] * 2, [False, True], [False] * 2, [False] * 2],
+)
+NOTHING = rollout(np.zeros((4, 2)))
+
+
+def test_a_step_counts_by_its_distance_to_the_next_reward_of_its_episode():
+    """γ = ½. Environment 0: ¼, ½, 1, 0. Environment 1 resets after two steps: 0, 0, ½, 1."""
+    np.testing.assert_allclose(earned(FOUND, 0.5, 1.0).T, [[0.25, 0.5, 1, 0], [0, 0, 0.5, 1]])
+
+
+def test_steps_that_are_not_real_neither_count_nor_take_time():
+    data = rollout([[0], [5], [2]], valid=[[True], [False], [True]])
+    np.testing.assert_allclose(earned(data, 0.5, 1.0)[:, 0], [0.5, 0.0, 1.0])
+
+
+def test_small_rewards_count_little():
+    """R = 4, γ = ½, r = (.4, 0, 2, 8): .125 = ½³·1, ¼, ½ = max{2/4, ½·1}, 1; alone .4 counts .1."""
+    data = rollout([[0.4], [0.0], [2.0], [8.0]])
+    np.testing.assert_allclose(earned(data, 0.5, 4.0)[:, 0], [0.125, 0.25, 0.5, 1.0])
+    assert float(earned(rollout([[0.4]]), 0.5, 4.0)[0, 0]) == pytest.approx(0.1)
+
+
+def test_punishment_is_not_earned():
+    assert float(earned(rollout(-np.ones((4, 2))), 0.5, 1.0).sum()) == 0
+
+
+def test_fixed_weights_are_alpha_and_beta():
+    rule = Fixed().make()
+    weights, state, metrics = rule.update(rule.init(), STREAMS, jnp.ones((2, 4, 2)), FOUND)
+    np.testing.assert_array_equal(weights, [2, 1])
+    assert jax.tree.leaves(state) == [] and metrics == {}
+
+
+def test_the_bonus_fades_with_the_share_that_earns_and_comes_back_when_it_is_lost():
+    """β = 1, β′ = .2, m′ = .5, half-life 8 steps.
+
+    m = (1.75 + 1.5)/8 = .40625, so β becomes 1 − .8·.8125 = .35. After 8 steps without reward
+    m = 4·.40625/12 = .13542, and β = 1 − .8·.27083 = .78333.
+    """
+    rule = Fading(memory=8.0, beta_earned=0.2, earned_share=0.5).make()
+    a = jnp.ones((2, 4, 2))
+    weights, state, metrics = rule.update(rule.init(), STREAMS, a, NOTHING)
+    np.testing.assert_allclose(weights, [2, 1])
+    weights, state, metrics = rule.update(rule.init(), STREAMS, a, FOUND)
+    np.testing.assert_allclose(weights, [2, 0.35], rtol=1e-6)
+    assert float(metrics["rollout/earned"]) == pytest.approx(0.40625)
+    weights, state, metrics = rule.update(state, STREAMS, a, NOTHING)
+    np.testing.assert_allclose(weights, [2, 0.783333], rtol=1e-5)
+    assert float(metrics["advantage/int_weight"]) == pytest.approx(0.783333, rel=1e-5)
+
+
+def test_balanced_weights_are_over_the_recent_sizes():
+    """α = 2, β = 1; |Â_ext| = 4, |Â_int| = .5, then 0 and .5, with a half-life of 8 steps.
+
+    First 2/4 and 1/.5. Then the mean square of Â_ext is 4·16/12 = 5.333, its weight 2/2.309 = .866.
+    """
+    rule = Balanced(memory=8.0, floor=0.03).make()
+    a = jnp.stack([jnp.full((4, 2), 4.0), jnp.full((4, 2), -0.5)])
+    weights, state, _ = rule.update(rule.init(), STREAMS, a, FOUND)
+    np.testing.assert_allclose(weights, [0.5, 2.0], rtol=1e-6)
+    weights, _, _ = rule.update(state, STREAMS, a * jnp.array([0.0, 1.0])[:, None, None], NOTHING)
+    np.testing.assert_allclose(weights, [0.866025, 2.0], rtol=1e-5)
+
+
+def test_before_any_reward_the_error_of_the_critic_has_no_weight():
+    """Nor does it count once a reward has come: the size of Â_ext is that of its first rollout."""
+    rule = Balanced(memory=8.0, floor=0.03).make()
+    noise = jnp.ones((2, 4, 2))
+    weights, state, _ = rule.update(rule.init(), STREAMS, noise, NOTHING)
+    np.testing.assert_allclose(weights, [0.0, 1.0], rtol=1e-6)
+    weights, _, _ = rule.update(state, STREAMS, 4 * noise, FOUND)
+    assert float(weights[0]) == pytest.approx(2 / 4)
+
+
+def test_a_small_reward_advantage_is_not_blown_up():
+    rule = Balanced(memory=8.0, floor=0.03).make()
+    weights, _, _ = rule.update(rule.init(), STREAMS, jnp.full((2, 4, 2), 1e-3), FOUND)
+    assert float(weights[0]) == pytest.approx(2 / 0.03)
+
+
+def test_both_rules_together():
+    """Fading gives β = .35, as above; balanced then divides by the sizes 4 and .5."""
+    rule = BalancedFading(memory=8.0, floor=0.03, beta_earned=0.2, earned_share=0.5).make()
+    a = jnp.stack([jnp.full((4, 2), 4.0), jnp.full((4, 2), -0.5)])
+    weights, _, metrics = rule.update(rule.init(), STREAMS, a, FOUND)
+    np.testing.assert_allclose(weights, [0.5, 0.7], rtol=1e-6)
+    assert set(metrics) == {"advantage/ext_weight", "advantage/int_weight", "rollout/earned"}

@@ -1,0 +1,120 @@
+"""Diagnoses: one hand-made run for each rule, and recorded runs whose story is known."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lpo.cli
+from lpo.config import configure
+from lpo.report.doctor import bonus_share, diagnose, examine
+from lpo.report.runs import Runs
+
+RESULTS = Path(__file__).parents[2] / "experiments"
+TASK: dict[str, Any] = {"id": "Toy-v0", "horizon": 200, "max_return": 1.0}
+
+
+def run(rate, score=0.0, ext=1.0, int_=0.1, **more) -> list[dict[str, Any]]:
+    """Twenty rollouts with these shares of rewarded steps, evaluated on every second one."""
+    rates = rate if isinstance(rate, list) else [rate] * 20
+    return [
+        {
+            "env_steps": 1000 * (k + 1),
+            "rollout/reward_rate": rates[k],
+            "advantage/ext_rms": ext,
+            "advantage/int_rms": int_,
+            **({"eval/success": score} if k % 2 else {}),
+            **more,
+        }
+        for k in range(20)
+    ]
+
+
+LPO = configure("lpo", alpha=2.0, beta=1.0)
+LOST = [0.0] * 5 + [0.4] * 10 + [0.1] * 5
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "facts", "remedy"),
+    [
+        ("no reward yet", run(0.0), "no positive reward in 20,000 steps", "balanced value_gain 0"),
+        ("no reward yet", run(0.0, int_=9.0), "the bonus is 82%", "bonus_inputs next"),
+        ("settled for less", run(0.9, 0.2), "90% of the steps earn", "beta 4"),
+        ("the bonus drowns it", run(0.3, int_=6.0), "the bonus is 75%", "beta 0.33"),
+        ("met by chance", run(0.01), "1.00% of the steps", "balanced-fading"),
+        ("found and lost", run(LOST), "40.00% of the steps earned reward", "larger rollout"),
+        (
+            "found and lost",
+            run(LOST, **{"policy/clip_fraction": 0.5}),
+            "50% of the updates are clipped",
+            "learning_rate 3e-05",
+        ),
+        (
+            "found and lost",
+            run(0.3, 0.0, **{"eval/success": 0.9})[:-1] + run(0.3, 0.1)[-1:],
+            "the best score was 0.9 and is 0.1 now",
+            "larger rollout",
+        ),
+        ("still learning", run(0.3, 0.3), "first reward by step 1,000", "--steps 40000"),
+    ],
+)
+def test_one_run_for_each_rule(name, rows, facts, remedy):
+    found = diagnose(rows, TASK, LPO)
+    assert found is not None and found.name == name
+    assert facts in found.facts and remedy in found.remedy
+    assert found.lines()[0].startswith(f"why    {name}: ") and len(found.lines()) == 2
+
+
+def test_a_run_that_succeeds_has_nothing():
+    assert diagnose(run(0.01, 0.5), TASK, LPO) is None
+    assert diagnose([], TASK, LPO) is None
+
+
+def test_where_the_best_episode_earns_on_every_step_a_low_score_is_a_short_episode():
+    found = diagnose(run(0.9, 0.2), TASK | {"max_return": 200.0}, LPO)
+    assert found is not None and found.name == "still learning"
+
+
+def test_without_a_bonus_one_is_proposed():
+    rows = [{k: v for k, v in row.items() if "int" not in k} for row in run(0.0)]
+    found = diagnose(rows, TASK, configure("ppo"))
+    assert found is not None and "algo lpo" in found.remedy and "bonus is" not in found.facts
+
+
+def test_the_share_of_the_bonus_by_hand():
+    """β·3/(α·1 + β·3) = 3/5; with logged weights 4·3/(1·1 + 4·3) = 12/13; unrewarded rows do not
+    count where there are rewarded ones."""
+    assert bonus_share(run(0.1, int_=3.0), LPO) == pytest.approx(3 / 5)
+    weights = {"advantage/ext_weight": 1.0, "advantage/int_weight": 4.0}
+    assert bonus_share(run(0.1, int_=3.0, **weights), LPO) == pytest.approx(12 / 13)
+    both = run(0.0, int_=99.0) + run(0.1, int_=3.0)
+    assert bonus_share(both, LPO) == pytest.approx(3 / 5)
+
+
+def names(file: str, row: str, task: str) -> Counter:
+    runs = Runs([RESULTS / file]).runs
+    found = [
+        diagnose(r.rows, r.description, r.config) for r in runs if r.label == row and task in r.task
+    ]
+    return Counter(sick.name if sick else "fine" for sick in found)
+
+
+def test_recorded_runs_are_told_as_the_results_tell_them():
+    """At `hard` PPO never meets HalfCheetah's reward, and the bonus meets it and learns nothing.
+    On the lock of ten levels PPO opens the worse lock in all seeds."""
+    hard = "figure1/results/hard.parquet"
+    assert names(hard, "ppo", "HalfCheetah") == {"no reward yet": 5}
+    assert names(hard, "eniac", "HalfCheetah") == {"met by chance": 5}
+    lock = "components/results/lock10.parquet"
+    assert names(lock, "ppo", "Lock") == {"settled for less": 20}
+    assert names(lock, "rnd", "Lock") == {"fine": 20}
+
+
+def test_many_runs_are_counted_and_a_few_told(capsys):
+    old = Path(__file__).parents[1] / "data" / "run-0.1"
+    words = examine([old])
+    assert words[0] == f"run    {old}" and words[1].startswith("why    ")
+    lpo.cli.main(["doctor", str(RESULTS / "components/results/lock10.parquet")])
+    said = capsys.readouterr().out
+    assert "ppo                  settled for less        20" in said

@@ -1,0 +1,221 @@
+"""An exported policy acts in onnxruntime as `predict` does; a card holds the policy and says so."""
+
+import itertools
+import json
+import re
+import sys
+from typing import Any
+
+import gymnasium
+import imageio.v2 as imageio
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from gymnasium import spaces
+
+from lpo import cli, configure
+from lpo import config as configs
+from lpo.card import Score, readme
+from lpo.engine.rollout import HostPolicy
+from lpo.envs.codec import Codec
+from lpo.errors import LPOError
+from lpo.export import TOLERANCE, export_onnx, onnx_model
+from lpo.math import distributions
+from lpo.math.nets import ActorCritic, Layer
+from lpo.math.normalize import Moments
+from lpo.policy import Policy
+from lpo.runs.directory import RunDirectory
+
+VECTOR = spaces.Box(-np.inf, np.inf, (5,), np.float64)
+ACTIONS = {
+    "box": spaces.Box(-1, 1, (3,), np.float32),
+    "box-uneven": spaces.Box(
+        np.array([-0.1, -2, -np.inf], np.float32), np.array([0.2, np.inf, 0.5], np.float32)
+    ),
+    "box-unbounded": spaces.Box(-np.inf, np.inf, (2,), np.float32),
+    "box-matrix-float64": spaces.Box(-0.4, 0.4, (2, 2), np.float64),
+    "discrete": spaces.Discrete(4),
+    "discrete-from-3": spaces.Discrete(3, start=3),
+    "multi-discrete": spaces.MultiDiscrete([2, 3, 4]),
+    "multi-discrete-matrix": spaces.MultiDiscrete(
+        np.array([[2, 3], [4, 2]]), start=np.array([[1, 0], [-2, 5]])
+    ),
+    "multi-binary": spaces.MultiBinary((2, 2)),
+}
+OBSERVATIONS = {
+    "vector": VECTOR,
+    "matrix": spaces.Box(-1, 1, (2, 3), np.float32),
+    "dict": spaces.Dict({"a": spaces.Box(-1, 1, (2,), np.float32), "b": spaces.Discrete(3)}),
+    "tuple": spaces.Tuple([spaces.Discrete(2), spaces.MultiBinary(3)]),
+    "discrete": spaces.Discrete(6, start=2),
+}
+
+
+def policy_on(observation: spaces.Space, action: spaces.Space, angles=(), **options) -> Policy:
+    """A policy with random weights, so large that actions reach their limits."""
+    rng = np.random.default_rng(3)
+    c = configure("ppo", env="custom", hidden=[16, 8], **options)
+    codec = Codec("custom", observation, action, angles)
+    dist, size = distributions.for_space(codec.action_space), codec.observation_space.shape[0]
+    sizes = [size, 16, 8, dist.num_outputs]
+
+    def draw(*shape):
+        return rng.standard_normal(shape).astype(np.float32)
+
+    net = tuple(Layer(draw(i, o), draw(o)) for i, o in itertools.pairwise(sizes))
+    params = ActorCritic(net, draw(dist.num_log_std), ())
+    moments = Moments(np.float32(9), draw(size), np.exp(draw(size)))
+    actor = HostPolicy(params, moments, dist, c.network.obs_clip)
+    return Policy(actor, codec, c, {"id": "custom"}, 1000)
+
+
+def runtime(model: Any) -> Any:
+    return onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+
+
+def check(policy: Policy, rows: list, flat: np.ndarray) -> np.ndarray:
+    """onnxruntime on a batch and on single rows equals ``predict`` on each observation."""
+    session = runtime(onnx_model(policy))
+    wanted = np.stack([policy.predict(row, deterministic=True)[0] for row in rows])
+    for inputs in (flat, flat[:1]):
+        (got,) = session.run(None, {"observation": inputs})
+        assert got.dtype == wanted.dtype and got.shape == wanted[: len(inputs)].shape
+        np.testing.assert_allclose(got, wanted[: len(inputs)], rtol=TOLERANCE, atol=TOLERANCE)
+        assert all(action in policy.codec.raw_action_space for action in (*got, *wanted))
+    return wanted
+
+
+@pytest.mark.parametrize("kind", ACTIONS)
+def test_every_kind_of_action_equals_predict(kind):
+    policy = policy_on(VECTOR, ACTIONS[kind])
+    rows = 4 * np.random.default_rng(0).standard_normal((300, 5))
+    wanted = check(policy, list(rows), rows.astype(np.float32))
+    assert len(np.unique(wanted.reshape(300, -1), axis=0)) > 1
+    if kind in ("box", "box-matrix-float64"):
+        limit = ACTIONS[kind].high.max()
+        assert (wanted == limit).any() and (abs(wanted) < limit).any()  # at limits and between
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", OBSERVATIONS)
+def test_every_kind_of_observation_equals_predict(kind):
+    space = OBSERVATIONS[kind]
+    space.seed(0)
+    rows = [space.sample() for _ in range(50)]
+    flat = np.stack([np.asarray(spaces.flatten(space, row)) for row in rows]).astype(np.float32)
+    shape = space.shape if isinstance(space, spaces.Box) else flat.shape[1:]
+    check(policy_on(space, ACTIONS["box"]), rows, flat.reshape(-1, *(shape or ())))
+
+
+def test_angles_of_many_turns_are_seen_as_cos_and_sin():
+    """In the graph, at the places and in the order of the policy; float32 would lose the turns."""
+    policy = policy_on(VECTOR, ACTIONS["box"], angles=(1, 4))
+    rows = np.random.default_rng(0).standard_normal((200, 5)) * [1, 5000, 1, 1, 5000]
+    check(policy, list(rows), rows)
+    turned = rows + 2 * np.pi * np.array([0, 3, 0, 0, -7])
+    check(policy, list(turned), rows)
+
+
+def test_observations_that_are_not_normalised_are_not_clipped():
+    policy = policy_on(VECTOR, ACTIONS["discrete"], normalize_obs=False)
+    assert "Max" not in {node.op_type for node in onnx_model(policy).graph.node}
+    rows = 1e3 * np.random.default_rng(0).standard_normal((50, 5))
+    check(policy, list(rows), rows.astype(np.float32))
+
+
+def test_the_file_says_what_it_is(tmp_path):
+    out = export_onnx(policy_on(VECTOR, ACTIONS["discrete"]), tmp_path / "new" / "policy.onnx")
+    said = {p.key: p.value for p in onnx.load(out).metadata_props}
+    assert (said["algorithm"], said["env_steps"], said["task"]) == ("ppo", "1000", "custom")
+    assert json.loads(said["action_space"]) == {"kind": "discrete", "n": 4, "start": 0}
+
+
+def test_a_graph_that_acts_otherwise_is_not_written(tmp_path, monkeypatch):
+    """For instance because the policy has learned a new transform and the export has not."""
+    policy = policy_on(VECTOR, ACTIONS["box"])
+    monkeypatch.setattr(policy.actor, "normalize", np.cos)
+    with pytest.raises(LPOError, match="was not written"):
+        export_onnx(policy, tmp_path / "policy.onnx")
+    assert not any(tmp_path.iterdir())
+
+
+def test_the_command_writes_the_file(tmp_path, capsys):
+    policy_on(VECTOR, ACTIONS["discrete"]).save(tmp_path / "policy")
+    out = tmp_path / "p.onnx"
+    cli.main(["export", str(tmp_path / "policy"), "--onnx", "--out", str(out)])
+    assert capsys.readouterr().out.strip() == str(out)
+    assert runtime(onnx.load(out)).get_inputs()[0].shape == ["N", 5]
+    with pytest.raises(SystemExit):
+        cli.main(["export", str(tmp_path / "policy")])
+    assert "add --onnx" in capsys.readouterr().err
+
+
+def test_without_onnx_the_remedy_is_said(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(LPOError, match=r"pip install 'lpo-rl\[onnx\]'"):
+        export_onnx(policy_on(VECTOR, ACTIONS["box"]), tmp_path / "policy.onnx")
+
+
+def test_a_card_shows_hostile_strings_as_they_are():
+    policy = policy_on(VECTOR, ACTIONS["discrete"], env_kwargs={"a": "`|\n# <script>"})
+    policy.task = {"id": "x](http://evil)\n---\n# <b>"}
+    found = Score({"return": 1.5}, 0.25, "")
+    _, front, text = readme(policy, found, []).split("---\n", 2)
+    data = [line.split(": ", 1) for line in front.strip().splitlines()]
+    assert {key: json.loads(value) for key, value in data}["model-index"][0]["results"][0] == {
+        "task": {"type": "reinforcement-learning", "name": "reinforcement-learning"},
+        "dataset": {"name": policy.task["id"], "type": policy.task["id"]},
+        "metrics": [{"type": "mean_reward", "name": "mean_reward", "value": "1.50 +/- 0.25"}],
+    }
+    assert r"# ppo on x\](http://evil) --- # \<b>" in text and "\n---\n" not in text
+    heads = [line for line in text.splitlines() if line.startswith("#")]
+    assert heads[1:] == ["## Score", "## Use", "## Options", "## Versions"]
+    assert r"""| env\_kwargs | `{"a": "'\|\n# <script>"}` |""" in text
+
+
+@pytest.mark.slow
+def test_a_card_comes_back_as_the_policy(tmp_path, capsys):
+    """Folder, score, curve and clip of a task that is drawn without OpenGL."""
+    run, folder = tmp_path / "run", tmp_path / "run" / "card"
+    flags = "--env lpo/PointMaze-v0 --steps 1024 --rollout 512 --hidden 8 --eval-every 512"
+    cli.main(["train", *flags.split(), "--eval-max-steps", "50", "--quiet", "--out", str(run)])
+    capsys.readouterr()
+    cli.main(["card", str(run), "--episodes", "3", "--checkpoint", "last"])
+    assert capsys.readouterr().out.split() == [str(folder)]
+    names = ["README.md", "clip.webp", "curve.png", "model.json", "model.safetensors"]
+    assert sorted(p.name for p in folder.iterdir()) == [*names, "options.json"]
+    policy, again = Policy.load(run, "last"), Policy.load(folder)
+    rows = np.random.default_rng(0).standard_normal((20, *policy.codec.observation_space.shape))
+    was, now = (p.predict(rows.astype("f4"), deterministic=True)[0] for p in (policy, again))
+    np.testing.assert_array_equal(now, was)
+    assert (again.env_steps, again.config, again.task) == (1024, policy.config, policy.task)
+    cli.main(["eval", str(folder), "--episodes", "3"])
+    said = re.search(r"return ([\d.]+)", capsys.readouterr().out)
+    text = (folder / "README.md").read_text()
+    shown = re.search(r"\| return \| `([\d.e+-]+)` \|", text)
+    assert said and shown and float(said[1]) == round(float(shown[1]), 1)
+    assert "![the policy at work](clip.webp)" in text and "1,024 environment steps" in text
+    images = [imageio.mimread(folder / name) for name in ("curve.png", "clip.webp")]
+    assert len(images[0]) == 1 and len(images[1]) > 5
+    assert configs.read(folder / "options.json") == policy.config
+
+
+@pytest.mark.slow
+def test_a_card_without_an_environment_tells_what_the_run_logged(tmp_path, capsys, monkeypatch):
+    run = tmp_path / "run"
+    flags = "--env CartPole-v1 --steps 512 --rollout 256 --hidden 8 --eval-every 256 --quiet"
+    cli.main(["train", *flags.split(), "--out", str(run)])
+    monkeypatch.delattr(gymnasium, "make")
+    capsys.readouterr()
+    cli.main(["card", str(run), "--out", str(tmp_path / "card")])
+    said = capsys.readouterr().out
+    assert "no new episode could be played" in said and "No clip" in said
+    best = max(RunDirectory(run).metrics(), key=lambda row: row["eval/return"])
+    text = (tmp_path / "card" / "README.md").read_text()
+    assert (
+        f"| return | `{best['eval/return']:.4g}` |" in text and "5 episodes during training" in text
+    )
+    assert "clip.webp" not in text and "curve.png" in text
