@@ -88,6 +88,24 @@ def test_old_step_signature():
         batch.step(np.zeros(1, np.int64))
 
 
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda obs: (obs + 1j, 0.0, False, False, {}), "is of type complex128"),
+        (lambda obs: (obs, 0.0, True, False, None), "its information is None and must be a dict"),
+    ],
+)
+def test_wrong_types(wrong, message):
+    class Odd(Counter):
+        def step(self, action):
+            return wrong(super().step(action)[0])
+
+    batch = make_batch(Odd, 1)
+    batch.reset(0)
+    with pytest.raises(LPOError, match=message):
+        batch.step(np.zeros(1, np.int64))
+
+
 def test_interrupts_are_not_swallowed():
     class Interrupted(Counter):
         def step(self, action):

@@ -182,9 +182,12 @@ def damaged(whole: Whole, rng: random.Random, times: int, cases: list[Case]) -> 
                     if path is None or not path.stat().st_size:
                         continue
                     place, logged = how(path, rng), logged_of(trial.out, path, case)
-                    says = "warning: " if speaks(name) and place < logged else ""
-                    best = (".json", "best.safetensors") if name.startswith("best") else ()
-                    yield trial.result(best, says)
+                    says = "warning: " if speaks(name) and place < max(logged) else ""
+                    lasting = (".json", "best.safetensors") if name.startswith("best") else ()
+                    if path.suffix == ".jsonl" and place < min(logged):
+                        trial.kind += ", before the oldest checkpoint"
+                        lasting = (name,)
+                    yield trial.result(lasting, says)
 
 
 def shown(name: str) -> str:
@@ -199,19 +202,23 @@ def speaks(name: str) -> bool:
 def half_way(case: Case, whole: Whole, out: Path) -> None:
     """Leaves a run with at least two checkpoints and a best one, killed while it trained."""
     shutil.rmtree(out, ignore_errors=True)
-    folder = out / ("device/run-s0" if case.task == "device" else "checkpoints")
     entries = whole(case)[1].entries("log write")
     for _ in range(20):
         live(lambda: case.go_on(out), Watch(), Order("log write", entries // 2 + 1, 1e-9))
-        if len(list(folder.glob("0*.json"))) >= 2:
+        if len(records(out, case)) >= 2:
             return
     raise SystemExit(f"{case.name} did not reach two checkpoints")
 
 
+def records(out: Path, case: Case) -> list[Path]:
+    """Returns the records of the numbered checkpoints or states, oldest first."""
+    folder = out / ("device/run-s0" if case.task == "device" else "checkpoints")
+    return sorted(folder.glob("0*.json"))
+
+
 def find(out: Path, name: str, case: Case) -> Path | None:
     if name.startswith("newest"):
-        folder = out / ("device/run-s0" if case.task == "device" else "checkpoints")
-        return sorted(folder.glob(f"0*{name.removeprefix('newest')}"))[-1]
+        return records(out, case)[-1].with_suffix(name.removeprefix("newest"))
     if name.startswith("best"):
         return next(out.glob(f"checkpoints/{name}"), None)
     if name == "tensorboard":
@@ -219,13 +226,13 @@ def find(out: Path, name: str, case: Case) -> Path | None:
     return next((p for p in (out / name, out / "run-s1" / name) if p.exists()), None)
 
 
-def logged_of(out: Path, path: Path, case: Case) -> int:
-    """Returns how many bytes of a log the newest checkpoint vouches for; all of another file."""
-    newest = find(out, "newest.json", case)
-    if path.suffix != ".jsonl" or newest is None:
-        return path.stat().st_size + 1
-    logs = json.loads(newest.read_text())["logs"]
-    return logs[path.name] if isinstance(logs, dict) else logs[2 + (path.stem == "timing")]
+def logged_of(out: Path, path: Path, case: Case) -> list[int]:
+    """Returns how many bytes of a log each checkpoint vouches for; all of another file."""
+    if path.suffix != ".jsonl":
+        return [path.stat().st_size + 1]
+    logs = [json.loads(record.read_text())["logs"] for record in records(out, case)]
+    at = path.name if isinstance(logs[0], dict) else 2 + (path.stem == "timing")
+    return [lengths[at] for lengths in logs]
 
 
 def cut_off(path: Path, rng: random.Random) -> int:

@@ -223,7 +223,6 @@ class Watch:
     def install(self, order: Order | None) -> None:
         """Marks the phases of this process. Call it in the child only."""
         for owner, name, phase in (
-            (Trainer, "iterate", "update"),  # what is not its rollout
             (Trainer, "collect", "rollout"),
             (Trainer, "evaluate", "evaluation"),
             (JSONLines, "write", "log write"),
@@ -237,7 +236,15 @@ class Watch:
             (device, "write_plan", "checkpoint write"),
         ):
             mark(owner, name, lambda phase=phase: self.inside(phase, order))
-        make, watch = Program.__init__, self
+        begin, make, watch = Trainer.__init__, Program.__init__, self
+
+        def with_learn(self: Any, *args: Any, **kwargs: Any) -> None:
+            begin(self, *args, **kwargs)
+            learn = self.learn
+            self.learn = lambda *args: jax.block_until_ready(learn(*args))
+            mark(self, "learn", lambda: watch.inside("update", order))
+
+        Trainer.__init__ = with_learn
 
         def with_marks(self: Any, c: Config, env: Any) -> None:
             make(self, c, env)

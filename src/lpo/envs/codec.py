@@ -57,6 +57,8 @@ class Codec:
                 raise Misfit(
                     f"its observation has shape {array.shape} and its space {self._obs_shape}"
                 )
+            if array.dtype.kind not in "fiub":
+                raise Misfit(f"its observation is of type {array.dtype}, which is no real number")
             return turned(array if array.ndim == 1 else array.reshape(-1), self.angles)
         flat = np.asarray(spaces.flatten(self.raw_observation_space, obs))
         if flat.shape != (self._size,):

@@ -15,7 +15,7 @@ import numpy as np
 
 from lpo.envs.angles import Angles, described
 from lpo.envs.codec import Codec
-from lpo.envs.faults import broken, check_finite
+from lpo.envs.faults import Misfit, broken, check_finite
 from lpo.errors import LPOError
 from lpo.types import Step
 
@@ -93,6 +93,8 @@ class EpisodeBatch:
         try:
             obs, reward, terminated, truncated, info = self._envs[i].step(action)
             into[i] = self.codec.observation(obs)
+            if not isinstance(info, dict):
+                raise Misfit(f"its information is {info!r} and must be a dictionary")
             return float(reward), bool(terminated), bool(truncated), info
         except Exception as error:
             raise broken(self._name, i, self._age(i), error) from error
