@@ -14,6 +14,7 @@ import pytest
 import lpo
 from lpo.cli.train import read_command
 from lpo.errors import LPOError
+from lpo.files import check_folder
 from lpo.runs.directory import RunDirectory
 from lpo.runs.loggers import About, Batches, MLflow, Row, open_loggers
 from lpo.runs.run import resume, start
@@ -65,6 +66,21 @@ def test_an_id_is_made_once(tmp_path):
     assert run.id_for("mlflow", lambda: "def") == "def"
     assert run.id_for("wandb", lambda: "new") == "abc"
     assert run.foreign() == []
+
+
+def test_links_of_wandb_are_its_own_business(tmp_path):
+    """It links its logs from another folder. The folder itself must still be none."""
+    run = RunDirectory(tmp_path / "run")
+    run.wandb.mkdir(parents=True)
+    (run.wandb / "debug.log").symlink_to(tmp_path)
+    check_folder(run.path)
+    check_folder(run.path, [run.wandb])
+    (run.wandb / "debug.log").unlink()
+    run.wandb.rmdir()
+    run.wandb.symlink_to(tmp_path)
+    for parts in (None, [run.wandb]):
+        with pytest.raises(LPOError, match="leads out"):
+            check_folder(run.path, parts)
 
 
 @pytest.mark.parametrize("text", ["[]", "{", '{"wandb": "../../x"}', '{"wandb": 3}', "[" * 100_000])

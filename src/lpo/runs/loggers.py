@@ -99,7 +99,7 @@ class TensorBoard:
         from tensorboardX.event_file_writer import EventsWriter
         from tensorboardX.proto.event_pb2 import Event, SessionLog
 
-        run.tensorboard.mkdir(exist_ok=True)
+        run.tensorboard.mkdir(parents=True, exist_ok=True)
         self.event, self.scalar = Event, summary.scalar
         self.writer = EventsWriter(str(run.tensorboard / "events"))
         self.shown = time.monotonic()  # when rows were last written out
