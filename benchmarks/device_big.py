@@ -5,7 +5,7 @@
 Solved means that an evaluation of the policy without noise returns at least ``--solved`` in the
 mean; one follows whenever the training episodes do. The clock starts before the first compilation;
 ``solved_s`` leaves the compilation out, ``solved_with_compile_s`` does not. The preset ``gpu``
-decides; each of ``--options`` is a JSON object of options to change. Ends with a JSON line for each.
+decides; each of ``--options`` is a JSON object of options to change. Ends with a JSON line each.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from lpo.config import configure
 from lpo.engine.device import Program
 from lpo.envs.device import make_device
 
+TURNS = 4  # between two visits of the host
+
 
 def measure(task: str, algo: str, solved: float | None, seconds: float, options: dict) -> dict:
     c = configure(algo, env=task, preset="gpu", **options)
@@ -31,12 +33,12 @@ def measure(task: str, algo: str, solved: float | None, seconds: float, options:
     program = Program(c, make_device(c.task))
     group = program.init([c.seed], {})
     until = jnp.int32(2**31 - 1 - c.switch.rollout * 8)
-    warm, _ = jax.block_until_ready(program.advance(group, {}, until, iterations=1))
+    warm, _ = jax.block_until_ready(program.advance(group, {}, until, iterations=TURNS))
     jax.block_until_ready(program.evaluate(warm, {}))
     compiled = time.perf_counter() - began
     began, met, solved_s, log = time.perf_counter(), None, None, []
     while time.perf_counter() - began < seconds and solved_s is None:
-        group, metrics = jax.block_until_ready(program.advance(group, {}, until, iterations=4))
+        group, metrics = jax.block_until_ready(program.advance(group, {}, until, iterations=TURNS))
         now = time.perf_counter() - began
         metrics = {k: np.asarray(v)[:, 0] for k, v in metrics.items()}
         ret = float(np.nan_to_num(metrics["rollout/return"][-1]))

@@ -1,4 +1,4 @@
-"""How the samples grow with 1/ε, d, 1/(1−γ) and |A|, beside the theorem's exponents.
+"""How the samples grow with 1/ε, d, 1/(1−γ) and A, beside the theorem's exponents.
 
     python experiments/theory/scaling.py           # tables of the packed runs
     python experiments/theory/scaling.py --run     # runs what is missing first
@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from lpo.report.figures import colors, panel
-from lpo.sweep.study import Run, Study, markdown, slope, spoken
+from lpo.sweep.study import Run, Study, markdown, mean, slope, spoken
 from lpo.theory.algorithms import Options
 from lpo.theory.compare import Cell
 
@@ -35,13 +35,13 @@ AXES: dict[str, dict[str, list[tuple[float, str]]]] = {  # axis → MDP → (x, 
         for name, spec in (("chain", "chain:4"), ("riverswim", "riverswim:4"),
                            ("linear", LINEAR.format(6, 18)))
     },
-    "|A|": {
+    "A": {
         "lock": [(n, f"lock:2,num_actions={n},gamma=0.9") for n in (2, 3, 4, 6)],
         "random": [(n, f"random:5,num_actions={n}") for n in (2, 4, 8)],
         "linear": [(n, f"linear:6,num_states=18,num_actions={n}") for n in (2, 4, 8)],
     },
 }  # fmt: skip
-THEOREM = {"d": "3", "1/(1−γ)": "8 (audited: 12)", "|A|": "0 (ln A)"}
+THEOREM = {"d": "3", "1/(1−γ)": "8 (audited: 12)", "A": "0 (ln A)"}
 PARTS = ("M", "K/(κ+1)", "switches", "steps a trajectory")
 
 
@@ -95,6 +95,24 @@ def accuracy(runs: list[Run]) -> str:
     return markdown(head, lines)
 
 
+def counted(runs: list[Run]) -> str:
+    """Mean steps at each target, with the mixture's mean gap in brackets."""
+    found = {run.cell: run for run in runs}
+    lines = []
+    for name, targets in TARGETS.items():
+        for mdp in CHAINS:
+            line = [name, mdp.split(",")[0]]
+            for target in TARGETS["lpo"]:
+                mine = [found[scheduled(name, mdp, target, s)] for s in range(SEEDS)
+                        if target in targets]  # fmt: skip
+                steps, gap = (
+                    [r[key] for r in mine] for key in ("env_steps", "relative_gap_mixture")
+                )
+                line.append(f"{np.mean(steps):.1e} ({np.mean(gap):.3f})" if mine else "–")
+            lines.append(line)
+    return markdown(["algorithm", "MDP", *(f"ε = {t:g}" for t in TARGETS["lpo"])], lines)
+
+
 def others(runs: list[Run]) -> str:
     found = {run.cell: run for run in runs}
     lines = []
@@ -124,16 +142,23 @@ def draw(runs: list[Run], out: Path) -> None:
     with panel(out, "scaling", height=7.5, rows=len(CHAINS)) as axes:
         for ax, mdp in zip(axes, CHAINS, strict=True):
             for name, targets in TARGETS.items():
-                cells = [found[scheduled(name, mdp, t, s)] for t in targets for s in range(SEEDS)]
-                x = [1 / max(r["relative_gap_mixture"], 1e-4) for r in cells]
-                ax.plot(x, [r["env_steps"] for r in cells], "o", ms=2.5, color=color[name],
-                        alpha=0.6, label=name)  # fmt: skip
+                cells = [[found[scheduled(name, mdp, t, s)] for s in range(SEEDS)] for t in targets]
+                gap = [mean([r["relative_gap_mixture"] for r in row]) for row in cells]
+                x = np.array([[1 / e.value, 1 / e.value - 1 / e.high, 1 / e.low - 1 / e.value]
+                              for e in gap])  # fmt: skip
+                steps = [np.mean([r["env_steps"] for r in row]) for row in cells]
+                ax.errorbar(x[:, 0], steps, xerr=x[:, 1:].T, fmt="o-", ms=3, lw=1.2,
+                            color=color[name], label=name)  # fmt: skip
             ax.set(xscale="log", yscale="log", ylabel="environment steps", title=mdp.split(",")[0])
         axes[-1].set_xlabel("V* / measured gap of the mixture")
         axes[0].legend()
 
 
-STUDY = Study("scaling", grid(), lambda runs: f"{accuracy(runs)}\n\n{others(runs)}", draw)
+def tables(runs: list[Run]) -> str:
+    return "\n\n".join([counted(runs), accuracy(runs), others(runs)])
+
+
+STUDY = Study("scaling", grid(), tables, draw)
 
 if __name__ == "__main__":
     raise SystemExit(STUDY.main(Path(__file__).parent))

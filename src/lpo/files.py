@@ -8,15 +8,22 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+try:
+    import resource
+except ImportError:  # no such limits on this system
+    resource = None
 
 from lpo.errors import LPOError
 
 SMALL = 64 * 2**20  # bytes of a configuration, a plan or a grid
 LARGE = 8 * 2**30  # bytes of a log, a checkpoint or a packed file
 DEEPEST = 40  # levels of lists and tables in JSON
+STATM = Path("/proc/self/statm")  # the memory of this process, in pages
 WHOLE = 2**63  # whole numbers in JSON are smaller
 
 
@@ -66,6 +73,22 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"the name {twice[:60]!r} stands twice in one table")
     return table
+
+
+@contextmanager
+def limited_memory(more: int) -> Iterator[None]:
+    """Lets the process grow by at most ``more`` bytes, on Linux: a small file may ask for a lot."""
+    if not STATM.exists() or resource is None:
+        yield
+        return
+    now = int(STATM.read_text().split()[0]) * resource.getpagesize()
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    limit = now + more if soft == resource.RLIM_INFINITY else min(soft, now + more)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 UNREAD = frozenset(["wandb"])  # W&B links its own logs from there

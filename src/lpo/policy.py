@@ -166,7 +166,8 @@ def codec_of(record: dict[str, Any], c: Config, source: str) -> SpaceCodec:
 def angles_of(record: dict[str, Any], source: str) -> Angles:
     """Returns the places that the policy sees as (cos, sin)."""
     saved = record["env"].get("periodic", [])
-    if not isinstance(saved, list) or not all(isinstance(place, int) for place in saved):
+    places = isinstance(saved, list) and all(type(place) is int and place >= 0 for place in saved)
+    if not places or saved != sorted(set(saved)):
         raise LPOError(f"{source} does not say which numbers are angles; pass a complete run.")
     return tuple(saved)
 

@@ -11,13 +11,22 @@ from gymnasium import spaces
 
 from lpo import Agent, LPOError, Policy
 from lpo.config import configure
-from lpo.envs.angles import Drift, described, free_angles, places, turned
+from lpo.envs.angles import (
+    Drift,
+    described,
+    free_angles,
+    largest,
+    places,
+    turned,
+    unbounded,
+)
 from lpo.envs.codec import Codec
 from lpo.envs.device import angles as device_angles
 from lpo.envs.device import make_device
 from lpo.envs.device.locomotion import Locomotion
 from lpo.envs.make import make_batch, make_single
 from lpo.envs.specs import HALF_CHEETAH, HOPPER, WALKER2D
+from lpo.policy import angles_of
 
 CHEETAH = "lpo/SparseHalfCheetah-v0"
 
@@ -127,6 +136,12 @@ def test_places_that_are_not_there_are_refused():
         make_device(configure(env="MountainCarContinuous-v0", periodic=(2,)).task)
 
 
+@pytest.mark.parametrize("saved", [3, [-1], [True], [1, 0], [2, 2], [[0]], ["0"]])
+def test_a_saved_policy_with_wrong_places_is_refused(saved):
+    with pytest.raises(LPOError, match="which numbers are angles"):
+        angles_of({"env": {"periodic": saved}}, "here")
+
+
 def test_places_are_read_from_texts_and_lists():
     assert places("3,0") == places([3, 0, 3]) == (0, 3)
     assert places("auto") == "auto" and places("a,b") == "a,b"
@@ -141,23 +156,22 @@ def test_a_description_without_angles_is_left_alone():
 def test_a_number_drifts_from_sixteen_times_its_first_size_on():
     """Sizes 2, .1 and 3 at first: told at 32, at 16, and never (bounded); each is told once."""
     high = np.array([np.inf, np.inf, 9.0])
-    drift = Drift(spaces.Box(-high, high, dtype=np.float64))
-    valid = np.ones((2, 1), bool)
+    drift = Drift("Toy-v0", unbounded(spaces.Box(-high, high, dtype=np.float64)))
 
-    def look(*sizes: float) -> dict:
-        return drift.look(np.array([np.zeros(3), sizes])[:, None, :], valid)
+    def look(*sizes: float) -> list[str]:
+        return drift.look(np.array(sizes), 5000)
 
-    assert look(2, 0.1, 3) == {}
-    assert look(31.9, 15.9, 9) == {}
-    assert look(-32, 1, 1) == {0: (2.0, 32.0)}
-    assert look(40, 16, 1) == {1: (0.1, 16.0)}
-    assert look(50, 50, 1) == {}
+    assert look(2, 0.1, 3) == look(31.9, 15.9, 99) == []
+    (told,) = look(32, 1, 1)
+    assert "Number 0" in told and "was 2 at first and is 32 at step 5,000" in told
+    (told,) = look(40, 16, 1)
+    assert "Number 1" in told and told.endswith(".")
+    assert look(50, 50, 1) == []
 
 
-def test_padding_does_not_drift():
-    drift = Drift(spaces.Box(-np.inf, np.inf, (1,)))
-    obs, valid = np.array([[[1.0]], [[99.0]]]), np.array([[True], [False]])
-    assert drift.look(obs, valid) == drift.look(obs, valid) == {}
+def test_the_size_of_a_rollout_is_that_of_its_real_steps():
+    obs, valid = np.array([[[1.0, -3.0]], [[99.0, 0.0]]]), np.array([[True], [False]])
+    np.testing.assert_array_equal(largest(obs, valid), [1, 3])
 
 
 SMALL: dict[str, Any] = dict(

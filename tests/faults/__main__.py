@@ -25,7 +25,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         "python -m tests.faults", description=__doc__, formatter_class=words
     )
-    parser.add_argument("faults", nargs="*", help="kills, disk, damage, others (default: all)")
+    parser.add_argument("faults", nargs="*", help="kills, disk, damage, others, grids (all)")
     parser.add_argument("--kills", type=int, default=100, help="number of SIGKILLs (100)")
     parser.add_argument("--times", type=int, default=3, help="of every other fault and task (3)")
     parser.add_argument("--cases", nargs="*", help="rows and tasks, as lpo-native (default: many)")

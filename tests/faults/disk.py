@@ -179,7 +179,7 @@ def damaged(whole: Whole, rng: random.Random, times: int, cases: list[Case]) -> 
                     trial = Trial(kind, case, whole, whole.work / "cut-damaged")
                     shutil.copytree(middle, trial.out)
                     path = find(trial.out, name, case)
-                    if path is None:
+                    if path is None or not path.stat().st_size:
                         continue
                     place, logged = how(path, rng), logged_of(trial.out, path, case)
                     says = "warning: " if speaks(name) and place < logged else ""

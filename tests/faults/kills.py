@@ -63,7 +63,7 @@ def chain(case: Case, whole: Whole, rng: random.Random, most: int) -> Iterator[R
             break
         kills.append(end)
     wrong = [] if end.code else differences(expected, contents(out))
-    why = end.said.strip().splitlines()[-1] if end.code else ", ".join(wrong)
+    why = f"{end.code}: {end.said.strip()[-300:]}" if end.code else ", ".join(wrong)
     for i, killed in enumerate(kills):
         yield Result(
             f"SIGKILL in {killed.phase}", case.name,

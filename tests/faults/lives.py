@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 import jax
 import safetensors.numpy
 from jax.experimental import serialize_executable
+from jax.experimental.compilation_cache import compilation_cache
 
 from lpo.config import Config, configure
 from lpo.engine import host
@@ -73,10 +74,7 @@ class Case(NamedTuple):
 
     @property
     def config(self) -> Config:
-        own = TASKS[self.task]
-        if self.task == "device" and self.row in ("pcpg", "eniac-original"):
-            own = {**own, "start": "reset"}  # a cover runs on the host only
-        return configure(self.row, **(SMALL | own))
+        return configure(self.row, **(SMALL | TASKS[self.task]))
 
     def train(self, out: Path) -> None:
         """Goes on with the run in ``out`` as a user would: starts it, or resumes what is there."""
@@ -121,11 +119,19 @@ class Kept:
         return self.call(*args)
 
     def compile(self, *args: Any, **static: Any) -> None:
-        jax.config.update("jax_enable_compilation_cache", False)  # what it holds cannot be kept
-        found = serialize_executable.serialize(self.jitted.lower(*args, **static).compile())
-        jax.config.update("jax_enable_compilation_cache", True)
+        with no_cache():  # what comes out of the cache cannot be written again
+            found = serialize_executable.serialize(self.jitted.lower(*args, **static).compile())
         self.file.with_suffix(".tmp").write_bytes(pickle.dumps(found))
         self.file.with_suffix(".tmp").rename(self.file)
+
+
+@contextlib.contextmanager
+def no_cache() -> Iterator[None]:
+    for used in (False, True):
+        jax.config.update("jax_enable_compilation_cache", used)
+        compilation_cache.reset_cache()
+        if not used:
+            yield
 
 
 def remember(folder: Path) -> None:
@@ -148,11 +154,13 @@ def remember(folder: Path) -> None:
 
     def with_kept(c: Config, space: Any) -> Any:
         parts, learn = compiled(c, space)
+        if c.bonus.kind == "elliptic":  # a program that calls LAPACK cannot be read back
+            return parts, learn
         return parts, Kept(learn, folder, f"{dataclasses.replace(c, seed=0)} {space}")
 
     def program(self: Program, c: Config, env: Any) -> None:
         make(self, c, env)
-        for name in ("advance", "evaluate"):
+        for name in ("advance", "evaluate") if c.bonus.kind != "elliptic" else ():
             setattr(self, name, Kept(getattr(self, name), folder, f"{name} {c} {env}"))
 
     host.init_state, host.compiled, Program.__init__ = first, with_kept, program
@@ -229,13 +237,13 @@ class Watch:
             (device, "write_plan", "checkpoint write"),
         ):
             mark(owner, name, lambda phase=phase: self.inside(phase, order))
-        make = Program.__init__
+        make, watch = Program.__init__, self
 
-        def with_marks(program: Program, *args: Any) -> None:
-            make(program, *args)
-            # one compiled program collects and learns; half of its kills count for each
-            mark(program, "advance", lambda: self.inside("rollout", order))
-            mark(program, "evaluate", lambda: self.inside("evaluation", order))
+        def with_marks(self: Any, c: Config, env: Any) -> None:
+            make(self, c, env)
+            # one compiled program collects and learns, so an update counts as a rollout here
+            mark(self, "advance", lambda: watch.inside("rollout", order))
+            mark(self, "evaluate", lambda: watch.inside("evaluation", order))
 
         Program.__init__ = with_marks
 

@@ -64,7 +64,8 @@ SPACE = spaces.Box(-1.0, 1.0, (1,), np.float32)
 
 
 def config_of(edge: Edge, steps: int) -> Config:
-    return configure(edge.row, **(COMMON | dict(edge.options) | {"steps": steps}))
+    options: dict[str, Any] = COMMON | dict(edge.options) | {"steps": steps}
+    return configure(edge.row, **options)
 
 
 class Line:

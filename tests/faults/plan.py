@@ -41,3 +41,7 @@ def faults(given: Any, work: Path, rng: random.Random) -> Iterator[Result]:
         yield from others.environments(whole, rng, given.times)
         yield from others.writers(whole, rng, given.times * len(on_host), on_host)
         yield from others.clocks(whole, rng, given.times * len(few), few)
+    if wanted("grids"):
+        from tests.faults.grids import grids  # needs Ray and pytest
+
+        yield from grids(work, rng, given.times)

@@ -50,6 +50,12 @@ LOST = [0.0] * 5 + [0.4] * 10 + [0.1] * 5
             "50% of the updates are clipped",
             "learning_rate 3e-05",
         ),
+        (
+            "found and lost",
+            run(0.3, 0.0, **{"eval/success": 0.9})[:-1] + run(0.3, 0.1)[-1:],
+            "the best score was 0.9 and is 0.1 now",
+            "larger rollout",
+        ),
         ("still learning", run(0.3, 0.3), "first reward by step 1,000", "--steps 40000"),
     ],
 )

@@ -16,7 +16,7 @@ import lpo.cli
 from lpo import Agent, LPOError, Policy
 from lpo.algorithms import ALGORITHMS
 from lpo.config import configure
-from lpo.engine.device import Program, host
+from lpo.engine.device import Program, Walk, host
 from lpo.engine.learner import compiled
 from lpo.envs.device import make_device
 from lpo.report.runs import Runs
@@ -67,21 +67,13 @@ def test_host_and_device_agree_on_a_rollout_and_an_update(algo):
     collect = jax.jit(program.collect)
     group, env = program.init([3], none), c.task.make(4)
     obs = env.reset(0)
-    for k in range(3):
-        if k:
-            group, _ = program.advance(group, none, until, iterations=1)
+    walk = collect(group, none, until)
+    obs = repeat(env, obs, walk)
+    for _ in range(2):
+        group, _ = program.advance(group, none, until, iterations=1)
         walk = collect(group, none, until)
-        rollout = Rollout(
-            *(x[:, 0] for x in host(walk.buffer[:-1])), host(walk.moving).worlds.obs[0]
-        )
-        for t in range(int(walk.rows[0])):
-            np.testing.assert_array_equal(rollout.obs[t], obs)
-            step = env.step(rollout.action[t, :, 0].astype(int))
-            for name in ("reward", "terminated", "truncated", "next_obs"):
-                np.testing.assert_allclose(
-                    getattr(rollout, name)[t], getattr(step, name), atol=1e-7
-                )
-            obs = step.obs
+        obs = repeat(env, obs, walk)
+    rollout = rollout_of(walk)
     learnable = rollout.valid[: int(walk.rows[0])]
     assert learnable.any() and (algo in ("pcpg", "eniac-original")) != learnable.all()
 
@@ -94,6 +86,24 @@ def test_host_and_device_agree_on_a_rollout_and_an_update(algo):
         np.testing.assert_allclose(a, b[0], rtol=1e-4, atol=1e-5)
     for name, value in said.items():
         np.testing.assert_allclose(value, log[name][0, 0], rtol=2e-3, atol=1e-4, err_msg=name)
+
+
+def rollout_of(walk: Walk) -> Rollout:
+    """The rollout of the only run."""
+    own = {name: np.asarray(x)[:, 0] for name, x in walk.buffer._asdict().items()}
+    return Rollout(**own | {"last_obs": np.asarray(walk.moving.worlds.obs)[0]})
+
+
+def repeat(env, obs, walk: Walk):
+    """Takes the actions of a device rollout on the host; returns the observations after them."""
+    rollout = rollout_of(walk)
+    for t in range(int(walk.rows[0])):
+        np.testing.assert_array_equal(rollout.obs[t], obs)
+        step = env.step(rollout.action[t, :, 0].astype(int))
+        for name in ("reward", "terminated", "truncated", "next_obs"):
+            np.testing.assert_allclose(getattr(rollout, name)[t], getattr(step, name), atol=1e-7)
+        obs = step.obs
+    return obs
 
 
 @pytest.mark.slow
@@ -184,6 +194,19 @@ def test_results_are_ordinary_runs(tmp_path, capsys):
         resume(one)
     assert command("train", *flags) == 0  # all done: nothing to do
     assert "0 to do" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_policy_of_the_device_takes_raw_angles(tmp_path, capsys):
+    out = tmp_path / "group"
+    flags = "--env MountainCarContinuous-v0 --periodic 0 --num-envs 4 --rollout 64 --batch-size 16"
+    flags += " --epochs 1 --hidden 8 --eval-every 0 --steps 128 --device cpu"
+    assert command("train", *flags.split(), "--out", out) == 0
+    (run,) = (p for p in out.iterdir() if RunDirectory(p).exists)
+    policy = Policy.load(run, "last")
+    assert policy.predict(np.zeros(2))[0].shape == (1,)
+    assert policy.actor.net[0].w.shape == (3, 8)
+    assert command("eval", run, "--episodes", "1", "--checkpoint", "last") == 0
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""A search with Optuna: what a file asks for, scores and pruning by hand, kills, processes, device."""
+"""A search with Optuna: what a file asks for, scores and pruning by hand, a kill, the device."""
 
 import json
 import os

@@ -167,20 +167,12 @@ def fading(half_life: Scalar, later: Scalar, share: Scalar, full: Scalar) -> Wei
 
 @Weighing.kinds.add
 @options
-class BalancedFading(Weighing):
+class BalancedFading(Balanced, Fading):
     """Both: β fades once reward is earned, and both weights are over their sizes."""
 
     kind: ClassVar[str] = "balanced-fading"
     memory: Memory = 20_000.0
     """Half-life of the sizes and of the share of steps that earn reward, in environment steps."""
-    floor: Floor = 0.03
-    """Smallest size that the reward advantage is divided by, in units of the reward."""
-    beta_earned: Axis[NonNegative] = 0.03
-    """β′: weight of the bonus advantage once reward is earned."""
-    earned_share: Axis[Positive] = 0.5
-    """m′: share of steps that earn reward at which the weight is β′."""
-    earned_reward: Axis[Positive] = 1.0
-    """R: a reward of this size counts in full, a smaller one in proportion."""
 
     def make(self) -> Weigh:
         return one_after_the_other(

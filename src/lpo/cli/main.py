@@ -11,6 +11,7 @@ from typing import Literal
 
 from lpo.cli.parser import Positional, parse
 from lpo.errors import SPEAKS_FLAGS, LPOError, nearest
+from lpo.files import check_folder
 from lpo.options import Count, PositiveInt, options
 from lpo.platform import TRUSTED, prefer_host, trusted_packages
 
@@ -244,9 +245,9 @@ def render(arguments: Sequence[str]) -> None:
     from lpo.policy import Policy
     from lpo.render import render_policy
 
-    default = options.run / "policy.mp4" if options.run.is_dir() else Path("policy.mp4")
     policy = Policy.load(options.run, options.checkpoint)
-    out, deterministic = options.out or default, not options.stochastic
+    out = options.out or result((options.run,), "policy.mp4")
+    deterministic = not options.stochastic
     print(render_policy(policy, out, options.steps, options.seed, deterministic))
 
 
@@ -257,7 +258,7 @@ def export(arguments: Sequence[str]) -> None:
     from lpo.export import export_onnx
     from lpo.policy import Policy
 
-    default = options.run / "policy.onnx" if options.run.is_dir() else Path("policy.onnx")
+    default = result((options.run,), "policy.onnx")
     print(export_onnx(Policy.load(options.run, options.checkpoint), options.out or default))
 
 
@@ -265,23 +266,28 @@ def card(arguments: Sequence[str]) -> None:
     options = parse(CardOptions, "card", arguments)
     from lpo.card import write_card
 
-    out = options.out or options.run / "card"
+    out = options.out or result((options.run,), "card")
     notes = write_card(
         options.run, out, options.checkpoint, options.episodes, options.seed, options.clip
     )
     print(out, *notes, sep="\n")
 
 
-def home(runs: tuple[Path, ...]) -> Path:
-    """Returns the default directory of results: that of the one run, or the current one."""
-    return runs[0] if len(runs) == 1 and runs[0].is_dir() else Path(".")
+def result(runs: tuple[Path, ...], name: str) -> Path:
+    """Returns the default path of a result: in the one run or sweep, or in the current folder.
+
+    Raises LPOError where a link there leads elsewhere.
+    """
+    home = runs[0] if len(runs) == 1 and runs[0].is_dir() else Path(".")
+    check_folder(home, [home / name])
+    return home / name
 
 
 def plot(arguments: Sequence[str]) -> None:
     options = parse(PlotOptions, "plot", arguments)
     from lpo.report.curves import plot_runs
 
-    out = options.out or home(options.runs) / "curve.png"
+    out = options.out or result(options.runs, "curve.png")
     print(plot_runs(options.runs, options.metric, out))
 
 
@@ -309,7 +315,7 @@ def report(arguments: Sequence[str]) -> None:
     from lpo.report.runs import Runs
 
     runs = Runs(options.runs)
-    out = options.out or home(options.runs) / "report"
+    out = options.out or result(options.runs, "report")
     clips = Clips({})
     if options.clips:
         from lpo.report.clips import beside_report, make_clips

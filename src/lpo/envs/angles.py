@@ -112,29 +112,38 @@ def free_angles(env: gymnasium.Env) -> Angles:
 class Drift:
     """Watches for numbers of an observation that grow without bound.
 
-    A number drifts when its largest size in a rollout is at least 16 times that of the first
-    rollout, and at least 16. Numbers that the space bounds on both sides never do.
+    A number drifts when its size is at least 16 times its first size, and at least 16. On the host
+    the size is the largest of a rollout; on the device it is the root mean square of all so far.
     """
 
     FACTOR = 16.0
 
-    def __init__(self, space: spaces.Box):
-        self.watched = ~(np.isfinite(space.low) & np.isfinite(space.high))
+    def __init__(self, name: str, watched: np.ndarray):
+        self.name, self.watched = name, watched.copy()
         self.first: np.ndarray | None = None  # [O]
 
-    def look(self, obs: np.ndarray, valid: np.ndarray) -> dict[int, tuple[float, float]]:
-        """Returns the numbers that were found to drift now, with their first and last size.
-
-        Takes a rollout [T, N, O]. A number is told once.
-        """
-        if not self.watched.any() or not valid.any():
-            return {}
-        size = np.abs(obs).max(axis=(0, 1), initial=0.0, where=valid[..., None])
+    def look(self, size: np.ndarray, env_steps: int) -> list[str]:
+        """Returns a warning for each number [O] that was found to drift now; each is told once."""
         first = self.first = size if self.first is None else self.first
         limit = self.FACTOR * np.maximum(first, 1.0)
         drifting = np.flatnonzero(self.watched & (size >= limit)).tolist()
         self.watched[drifting] = False
-        return {place: (float(first[place]), float(size[place])) for place in drifting}
+        return [
+            f"Number {place} of the observation of {self.name} drifts without bound: its size was "
+            f"{first[place]:.3g} at first and is {size[place]:.3g} at step {env_steps:,}; if it is "
+            f"an angle, pass {named('periodic')} {place}, else leave it out of the observation."
+            for place in drifting
+        ]
+
+
+def unbounded(space: spaces.Box) -> np.ndarray:
+    """Returns which numbers [O] the space does not bound on both sides."""
+    return ~(np.isfinite(space.low) & np.isfinite(space.high))
+
+
+def largest(obs: np.ndarray, valid: np.ndarray) -> np.ndarray:
+    """Returns the largest size [O] of each number in a rollout [T, N, O]."""
+    return np.abs(obs).max(axis=(0, 1), initial=0.0, where=valid[..., None])
 
 
 def places(value: Any) -> Any:

@@ -53,24 +53,38 @@ def _bounds(values: np.ndarray) -> Any:
 def from_dict(values: Any) -> spaces.Space:
     """Returns the space that ``to_dict`` wrote. Raises LPOError where it is none."""
     try:
-        return _KINDS[values["kind"]](values)
-    except (
-        KeyError,
-        TypeError,
-        ValueError,
-        AssertionError,
-        OverflowError,
-        RecursionError,
-    ) as error:
+        if _size(values) > LARGEST:
+            raise ValueError("it is larger than any space that can be learned on")
+        return _made(values)
+    except (*WRONG, AttributeError) as error:
         raise LPOError(
             f"A saved space cannot be read ({type(error).__name__}: {error}); train again."
         ) from error
 
 
+def _made(values: Any) -> spaces.Space:
+    return _KINDS[values["kind"]](values)
+
+
+def _size(values: Any) -> float:
+    """Returns the entries of a space as a vector, before anything of that size is made."""
+    match values["kind"]:
+        case "dict":
+            return sum(map(_size, values["spaces"].values()))
+        case "tuple":
+            return sum(map(_size, values["spaces"]))
+        case "discrete":
+            return float(values["n"])
+        case "multi-discrete":
+            return float(np.sum(np.abs(np.array(values["nvec"], float))))
+        case _:
+            return float(np.prod([abs(float(n)) for n in values["shape"]]))
+
+
 def _box(values: dict[str, Any]) -> spaces.Box:
     shape = tuple(int(n) for n in values["shape"])
-    if values["dtype"] not in DTYPES or np.prod(shape, dtype=float) > LARGEST:
-        raise ValueError("its type or size is not that of a space")
+    if values["dtype"] not in DTYPES:
+        raise ValueError("its type is not that of a space")
     dtype = np.dtype(values["dtype"])
 
     def bounds(saved: Any) -> np.ndarray:
@@ -87,6 +101,6 @@ _KINDS: dict[str, Any] = {
         np.array(v["nvec"]), start=np.array(v["start"])
     ),
     "multi-binary": lambda v: spaces.MultiBinary([int(n) for n in v["shape"]]),
-    "dict": lambda v: spaces.Dict({k: from_dict(s) for k, s in v["spaces"].items()}),
-    "tuple": lambda v: spaces.Tuple([from_dict(s) for s in v["spaces"]]),
+    "dict": lambda v: spaces.Dict({k: _made(s) for k, s in v["spaces"].items()}),
+    "tuple": lambda v: spaces.Tuple([_made(s) for s in v["spaces"]]),
 }

@@ -1,7 +1,8 @@
 """Report: why a run failed, in two lines: what its metrics say, and what to try.
 
-The rules are in ``diagnose``. They are for a run whose last five scores are below ½ on average, and
-the first one that applies counts. Peaks are means over five rollouts, the end is the last tenth.
+The rules are in ``diagnose``. They are for a run whose last score is below ½, or the mean of its
+last five, and the first one that applies counts. Peaks are means over five rollouts, the end is the
+last tenth.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def diagnose(rows: Sequence[Row], task: Mapping[str, Any], c: Config) -> Diagnos
     """Returns what a run suffers from; None where it has not failed, or nothing can be said."""
     rows = [row for row in rows if "env_steps" in row]
     known = scores(rows)
-    reached = float(np.mean(known[-WINDOW:])) if known else None
+    reached = min(float(np.mean(known[-WINDOW:])), known[-1]) if known else None
     if not rows or (reached is not None and reached >= SOLVED):
         return None
     s = signs(rows, c)
@@ -119,8 +120,8 @@ def diagnose(rows: Sequence[Row], task: Mapping[str, Any], c: Config) -> Diagnos
         return drowned(s, c)
     if max(s.peak, s.best) < LEARNED:
         return by_chance(s, task, c)
-    if s.final < s.peak / 2:
-        return lost(s, c)
+    if s.final < s.peak / 2 or s.best >= SOLVED:
+        return lost(s, reached, c)
     return learning(s)
 
 
@@ -191,13 +192,14 @@ def by_chance(s: Signs, task: Mapping[str, Any], c: Config) -> Diagnosis:
     return Diagnosis("met by chance", facts, either([*ways[:1], balance, "more steps"]))
 
 
-def lost(s: Signs, c: Config) -> Diagnosis:
+def lost(s: Signs, reached: float, c: Config) -> Diagnosis:
+    facts = f"{rates(s)}; the best score was {s.best:.2g} and is {reached:.2g} now"
     if s.clipped > CLIPPED:
-        facts = f"{rates(s)}; {s.clipped:.0%} of the updates are clipped"
+        facts += f"; {s.clipped:.0%} of the updates are clipped"
         remedy = f"{named('learning_rate')} {c.ppo.learning_rate / 3:.1g}, or a larger "
         return Diagnosis("found and lost", facts, f"{remedy}{named('batch_size')}.")
     remedy = f"a larger {named('rollout')} ({2 * c.switch.rollout}): less noise in each step."
-    return Diagnosis("found and lost", rates(s), remedy)
+    return Diagnosis("found and lost", facts, remedy)
 
 
 def learning(s: Signs) -> Diagnosis:
@@ -220,7 +222,9 @@ def examine(paths: Sequence[Path]) -> list[str]:
         found.append((run, diagnose(run.rows, task, c)))
     if len(found) > FEW:
         counts = Counter((run.label, sick.name if sick else FINE) for run, sick in found)
-        return [f"{label:20} {name:20} {count:5}" for (label, name), count in counts.items()]
+        return [
+            f"{label:20} {name:20} {count:5}" for (label, name), count in sorted(counts.items())
+        ]
     words = []
     for run, sick in found:
         words += [f"run    {run.path}", *(sick.lines() if sick else [f"why    {FINE}"])]

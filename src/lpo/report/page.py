@@ -1,6 +1,6 @@
 """Report: one HTML page that holds all its figures; it has no script and loads nothing.
 
-The template ``page.html`` escapes every text. This module collects what it shows and writes no HTML.
+The template ``page.html`` escapes every text. This module collects what it shows.
 """
 
 from __future__ import annotations

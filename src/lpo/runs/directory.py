@@ -202,16 +202,17 @@ class RunDirectory:
     def restored(self) -> tuple[Checkpoint, list[str]]:
         """Returns the newest checkpoint whose logs are sound too, and what was wrong with others.
 
-        Every file that a sound checkpoint decides is repaired: ``config.json``, ``task.json``, and
-        newer checkpoints, which are damaged, are deleted.
+        What the checkpoint knows better is put right: ``config.json`` and ``task.json`` are written
+        anew where they differ, and newer checkpoints are deleted, since they are damaged.
         """
         saved, problems = checkpoint.load_latest(self.checkpoints, self.misfit)
         for path in checkpoint.candidates(self.checkpoints):
-            if int(path.stem) > saved.record["env_steps"]:
+            if path.stem > f"{saved.record['env_steps']:012d}":
                 path.with_suffix(".json").unlink()
-        config = configs.from_dict(saved.record["config"], f"the newest checkpoint of {self}")
-        if (wrong := self.misdescribed(config, saved.record["env"])) is not None:
-            self.describe(config, saved.record["env"])
+        config = configs.from_dict(saved.record.get("config"), f"the newest checkpoint of {self}")
+        task = saved.record.get("env") or self.task()
+        if (wrong := self.misdescribed(config, task)) is not None:
+            self.describe(config, task)
             problems.append(f"{wrong} was not as the checkpoint says, so it is written anew.")
         return saved, problems
 

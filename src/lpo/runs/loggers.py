@@ -97,15 +97,16 @@ class TensorBoard:
         """Rows after ``step`` that an interrupted run has written are replaced."""
         from tensorboardX import summary
         from tensorboardX.event_file_writer import EventsWriter
-        from tensorboardX.proto.event_pb2 import Event, SessionLog
+        from tensorboardX.proto import event_pb2
 
+        events: Any = event_pb2
         run.tensorboard.mkdir(parents=True, exist_ok=True)
-        self.event, self.scalar = Event, summary.scalar
+        self.event, self.scalar = events.Event, summary.scalar
         self.writer = EventsWriter(str(run.tensorboard / "events"))
         self.shown = time.monotonic()  # when rows were last written out
         if step:  # what an earlier process wrote from this step on is void
-            start = SessionLog(status=SessionLog.START)
-            self.writer.write_event(Event(wall_time=time.time(), step=step, session_log=start))
+            start = events.SessionLog(status=events.SessionLog.START)
+            self.writer.write_event(self.event(wall_time=time.time(), step=step, session_log=start))
 
     def write(self, step: int, metrics: dict[str, float], timing: dict[str, float]) -> None:
         event = self.event(wall_time=time.time(), step=step)

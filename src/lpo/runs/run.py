@@ -17,8 +17,8 @@ from lpo import config
 from lpo.config import Config
 from lpo.engine.host import Trainer
 from lpo.envs import spaces
-from lpo.envs.angles import Drift
-from lpo.errors import LPOError, named
+from lpo.envs.angles import Drift, largest, unbounded
+from lpo.errors import LPOError
 from lpo.runs import checkpoint
 from lpo.runs.checkpoint import Checkpoint
 from lpo.runs.directory import RunDirectory
@@ -54,7 +54,8 @@ class Run:
         self.stop_requested = False
         self.until = trainer.env_steps
         self.visits = visits or Visits(trainer.env.description, trainer.config.steps)
-        self.drift = Drift(trainer.env.observation_space)
+        env = trainer.env
+        self.drift = Drift(env.description["id"], unbounded(env.observation_space))
 
     @property
     def env_steps(self) -> int:
@@ -85,14 +86,8 @@ class Run:
                     self.save_checkpoint()
 
     def warn_of_drift(self) -> None:
-        buffer, env = self.trainer.buffer, self.trainer.env
-        for place, (first, last) in self.drift.look(buffer.obs, buffer.valid).items():
-            message = (
-                f"Number {place} of the observation of {env.description['id']} drifts without "
-                f"bound: its size was {first:.3g} in the first rollout and is {last:.3g} at step "
-                f"{self.env_steps:,}; if it is an angle, pass {named('periodic')} {place}, else "
-                "leave it out of the observation."
-            )
+        size = largest(self.trainer.buffer.obs, self.trainer.buffer.valid)
+        for message in self.drift.look(size, self.env_steps):
             warnings.warn(message, stacklevel=2)
 
     def timing(self, steps: int, before: dict[str, float]) -> dict[str, float]:
@@ -222,7 +217,8 @@ class Continued(NamedTuple):
     @staticmethod
     def of(saved: Checkpoint, source: str) -> Continued:
         """Reads the record. Raises LPOError where it is not that of a run."""
-        until, best, seconds, logs = (saved.record.get(name) for name in Continued._fields)
+        found: list[Any] = [saved.record.get(name) for name in Continued._fields]
+        until, best, seconds, logs = found
         sound = (
             _is_count(until)
             and (best is None or _is_number(best))

@@ -15,7 +15,7 @@ import platform
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from importlib import import_module, metadata
+from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,6 +39,8 @@ from lpo.runs.visits import checked
 
 FORMAT = 1
 SUFFIX = ".parquet"
+MEMORY = 2 * 2**30  # bytes that reading the columns of a file may take
+VALUES = 20_000_000  # numbers in a file; as Python objects they need fifty times their size
 STEPS, TIME, COUNTS = "env_steps", "time/", "visits/counts"
 KEPT = (
     "eval/return", "eval/normalized_return", "eval/success",
@@ -69,12 +71,14 @@ class Packed(NamedTuple):
     about: About
 
 
-def arrow(module: str = "pyarrow") -> Any:
+def arrow() -> Any:
     """Imports pyarrow, which only packed files need. Raises LPOError where it is not installed."""
     try:
-        return import_module(module)
+        import pyarrow
+        import pyarrow.parquet
     except ImportError as error:
         raise LPOError("Packed runs need pyarrow; run `pip install 'lpo-rl[report]'`.") from error
+    return pyarrow
 
 
 def load(paths: Sequence[Path]) -> list[Record]:
@@ -129,16 +133,19 @@ def write(path: Path, records: Sequence[Record], about: About) -> None:
 
 def read(path: Path) -> Packed:
     """Returns the runs in a packed file. Raises LPOError where it is damaged or foreign."""
-    parquet, pa = arrow("pyarrow.parquet"), arrow()
+    pa = arrow()
     remedy = "pass a file that `lpo pack` made, or pack the runs again"
     try:
-        file = parquet.ParquetFile(
+        file = pa.parquet.ParquetFile(
             pa.BufferReader(files.read_bytes(path, files.LARGE)), page_checksum_verification=True
         )
         stated = files.parse_json((file.metadata.metadata or {})[b"lpo"])
         if stated["format"] != FORMAT:
             raise ValueError(f"its format is {stated['format']}, not {FORMAT}")
-        table = file.read(use_threads=False)
+        with files.limited_memory(MEMORY):  # what a file says about its size may be wrong
+            table = file.read(use_threads=False)
+        if (number := count(table)) > VALUES:
+            raise ValueError(f"it holds {number:,} numbers, and {VALUES:,} are the most")
         rows = [dict(zip(table.column_names, row, strict=True)) for row in rows_of(table)]
         check(rows, stated)
         records = [record_of(row, path) for row in rows]
@@ -154,6 +161,13 @@ def read(path: Path) -> Packed:
     ) as error:
         why = f"it has no {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
         raise LPOError(f"Cannot read the packed runs {path} ({why}); {remedy}.") from error
+
+
+def count(table: Any) -> int:
+    """Returns how many numbers the lists of a table hold."""
+    is_list = arrow().types.is_list
+    lists = [column for column in table.columns if is_list(column.type)]
+    return sum(len(chunk.flatten()) for column in lists for chunk in column.chunks)
 
 
 def thinned(rows: list[Row]) -> list[Row]:
@@ -210,7 +224,7 @@ def seal(stated: dict[str, Any], digests: Iterable[str]) -> str:
 
 def encoded(rows: list[Columns], about: About) -> bytes:
     """Returns the bytes of the Parquet file."""
-    pa, parquet = arrow(), arrow("pyarrow.parquet")
+    pa = arrow()
     present = dict.fromkeys(name for row in rows for name in row)
     names = ["name", "label", "task", "config", STEPS]
     names += [key for key in KEPT if key in present]
@@ -225,7 +239,7 @@ def encoded(rows: list[Columns], about: About) -> bytes:
     stated = {"format": FORMAT, **about._asdict()}
     stated["sha256"] = seal(stated, (row["sha256"] for row in rows))
     sink = pa.BufferOutputStream()
-    with parquet.ParquetWriter(
+    with pa.parquet.ParquetWriter(
         sink, table.schema, compression="zstd", compression_level=19, write_page_checksum=True,
         store_schema=False, **encodings(names),
     ) as writer:  # fmt: skip

@@ -23,6 +23,7 @@ from gymnasium import spaces
 from lpo import config
 from lpo.config import axes_of, flat
 from lpo.engine.device import Group, Program, host
+from lpo.envs.angles import Drift
 from lpo.envs.device import make_device
 from lpo.envs.device.base import DeviceEnv
 from lpo.envs.spaces import to_dict
@@ -176,6 +177,7 @@ class GroupRun:
         self.group: Group = self.program.init([i.config.seed for i in items], self.axes)
         self.best = Best(np.full(len(items), -np.inf), np.zeros(len(items), int), None)
         self.seconds = 0.0
+        self.drift = Drift(self.env.description["id"], np.ones(self.env.obs_size, bool))
         self.restore()
 
     # -- files
@@ -329,6 +331,14 @@ class GroupRun:
         self.check_weights()
         self.append(rows, {"time/env_steps_per_s": steps / spent, "time/device_s": self.seconds})
         self.say(steps / spent, scores or {k: v[-1] for k, v in metrics.items()})
+        self.warn_of_drift()
+
+    def warn_of_drift(self) -> None:
+        """Warns of observations that grow without bound, by the statistics that normalise them."""
+        _, mean, var = host(self.group.train.moments)
+        size = np.sqrt(var + mean**2).max(0)
+        for message in self.drift.look(size, self.reached()):
+            print(f"warning: {message}", flush=True)
 
     def rows_of(self, metrics: dict[str, Any], scores: dict[str, Any]) -> list[list[dict]]:
         """The rows of every run: one for each of its policy changes, the last with the scores."""
