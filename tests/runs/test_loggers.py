@@ -1,5 +1,6 @@
 """Loggers chosen by name: what arrives, what a resumed run adds, what is said when one is away."""
 
+import importlib
 import importlib.util
 import json
 import struct
@@ -7,6 +8,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -165,13 +167,12 @@ def records(data: bytes) -> Iterator[bytes]:
 
 def in_wandb(run: RunDirectory) -> dict[int, dict[str, float]]:
     """The rows of all offline files of the run."""
-    from wandb.proto import wandb_internal_pb2  # pyright: ignore[reportMissingImports]
-
+    messages: Any = importlib.import_module("wandb.proto.wandb_internal_pb2")
     found: dict[int, dict[str, float]] = {}
     for file in sorted(run.wandb.glob("offline-run-*/run-*.wandb")):
         assert file.stem == "run-" + json.loads(run.ids_file.read_text())["wandb"]
         for data in records(file.read_bytes()):
-            record = wandb_internal_pb2.Record()
+            record = messages.Record()
             record.ParseFromString(data)
             if record.HasField("history"):
                 items = record.history.item
