@@ -91,15 +91,22 @@ def limited_memory(more: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
+UNREAD = frozenset(["wandb"])  # W&B links its own logs from there
+
+
 def check_folder(folder: Path, parts: Iterable[Path] | None = None) -> None:
     """Raises LPOError where something in ``folder`` leads out of it or is no ordinary file.
 
-    ``parts`` are the files and folders in it that matter, by default all.
+    ``parts`` are the files and folders in it that matter, by default all. What lies in a folder of
+    another library (``UNREAD``) is not looked at, since nothing of lpo reads it.
     """
     home = folder.resolve()
     for part in (home,) if parts is None else parts:
         _check_path(part, home)
         for where, folders, files in os.walk(part):
+            if Path(where).name in UNREAD and Path(where) != home:
+                folders.clear()
+                continue
             for name in (*folders, *files):
                 _check_path(Path(where, name), home)
 

@@ -1,5 +1,6 @@
 """Loggers chosen by name: what arrives, what a resumed run adds, what is said when one is away."""
 
+import importlib
 import importlib.util
 import json
 import struct
@@ -7,6 +8,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ import pytest
 import lpo
 from lpo.cli.train import read_command
 from lpo.errors import LPOError
+from lpo.files import check_folder
 from lpo.runs.directory import RunDirectory
 from lpo.runs.loggers import About, Batches, MLflow, Row, open_loggers
 from lpo.runs.run import resume, start
@@ -65,6 +68,21 @@ def test_an_id_is_made_once(tmp_path):
     assert run.id_for("mlflow", lambda: "def") == "def"
     assert run.id_for("wandb", lambda: "new") == "abc"
     assert run.foreign() == []
+
+
+def test_links_of_wandb_are_its_own_business(tmp_path):
+    """It links its logs from another folder. The folder itself must still be none."""
+    run = RunDirectory(tmp_path / "run")
+    run.wandb.mkdir(parents=True)
+    (run.wandb / "debug.log").symlink_to(tmp_path)
+    check_folder(run.path)
+    check_folder(run.path, [run.wandb])
+    (run.wandb / "debug.log").unlink()
+    run.wandb.rmdir()
+    run.wandb.symlink_to(tmp_path)
+    for parts in (None, [run.wandb]):
+        with pytest.raises(LPOError, match="leads out"):
+            check_folder(run.path, parts)
 
 
 @pytest.mark.parametrize("text", ["[]", "{", '{"wandb": "../../x"}', '{"wandb": 3}', "[" * 100_000])
@@ -149,13 +167,12 @@ def records(data: bytes) -> Iterator[bytes]:
 
 def in_wandb(run: RunDirectory) -> dict[int, dict[str, float]]:
     """The rows of all offline files of the run."""
-    from wandb.proto import wandb_internal_pb2  # pyright: ignore[reportMissingImports]
-
+    messages: Any = importlib.import_module("wandb.proto.wandb_internal_pb2")
     found: dict[int, dict[str, float]] = {}
     for file in sorted(run.wandb.glob("offline-run-*/run-*.wandb")):
         assert file.stem == "run-" + json.loads(run.ids_file.read_text())["wandb"]
         for data in records(file.read_bytes()):
-            record = wandb_internal_pb2.Record()
+            record = messages.Record()
             record.ParseFromString(data)
             if record.HasField("history"):
                 items = record.history.item

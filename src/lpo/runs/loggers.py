@@ -100,7 +100,7 @@ class TensorBoard:
         from tensorboardX.proto import event_pb2
 
         events: Any = event_pb2
-        run.tensorboard.mkdir(exist_ok=True)
+        run.tensorboard.mkdir(parents=True, exist_ok=True)
         self.event, self.scalar = events.Event, summary.scalar
         self.writer = EventsWriter(str(run.tensorboard / "events"))
         self.shown = time.monotonic()  # when rows were last written out
