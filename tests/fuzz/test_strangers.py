@@ -394,7 +394,7 @@ def test_a_large_file_is_refused_before_it_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("seeds = 4611686018427387904", "pass how many"),
+        ("seeds = 4611686018427387904", "at most 20,000"),
         ("seeds = 15000", "has 30,000 runs"),
         ("thresholds = []", "thresholds, or it is empty"),
         ("steps = [[1]]", "see experiments"),
