@@ -401,9 +401,8 @@ def look(path: Path, data: bytes) -> None:
     stats.REPS = 10
     runs = Runs([path])
     if hashlib.sha256(data).digest()[:1] == b"\0":
-        out = path.parent / f"{path.name}-report"
-        made = main.make_report(runs, out, "t", "lpo report", None, main.Clips({}))
-        shutil.rmtree(made.parent)
+        out = (path if path.is_dir() else path.parent) / "report"
+        main.make_report(runs, out, "t", "lpo report", None, main.Clips({}))
         return
     rows = [*tables.cell_rows(runs), *tables.stream_rows(runs), *tables.run_rows(runs)]
     assert rows and all(isinstance(row["label"], str) for row in rows)
