@@ -476,6 +476,13 @@ def test_a_record_that_cannot_be_continued_is_refused(change):
         Continued.of(checkpoint.Checkpoint({}, sound | change), "x")
 
 
+@pytest.mark.parametrize("record", ["3", "[]", "null", "{", '{"config": 3}', '"a"'])
+def test_a_policy_whose_record_is_none_is_refused(record):
+    data = safetensors.numpy.save({"a": np.zeros(1)}, {"lpo": record})
+    with pytest.raises(LPOError):
+        Policy.from_bytes(data, "x")
+
+
 def test_tensors_of_an_unknown_type_are_refused(tmp_path):
     data = safetensors.numpy.save({"a": np.zeros(4, np.uint8)}).replace(b'"U8"', b'"F8"')
     (tmp_path / "a.safetensors").write_bytes(data)
