@@ -16,6 +16,7 @@ import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -37,11 +38,13 @@ SHORT = {  # of texts that stand in older metadata
 
 def licence(name: str) -> str:
     """Returns the licence that the metadata of an installed distribution states."""
-    about = metadata.metadata(name)
+    about: Any = metadata.metadata(name)
     stated = about.get("License-Expression")
     if not stated:
-        kinds = [c for c in about.get_all("Classifier") or [] if c.startswith("License ::")]
-        last = [kind.rpartition(" :: ")[2] for kind in kinds if kind.count(" :: ") > 1]
+        kinds: list[str] = [
+            c for c in about.get_all("Classifier") or [] if c.startswith("License ::")
+        ]
+        last: list[str] = [kind.rpartition(" :: ")[2] for kind in kinds if kind.count(" :: ") > 1]
         lines = (about.get("License") or "").strip().splitlines()
         stated = " or ".join(SHORT.get(x, x) for x in last) or (lines[0] if lines else "")
     stated = SHORT.get(stated.strip(), stated.strip())

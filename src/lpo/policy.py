@@ -103,6 +103,8 @@ class Policy:
             size = int.from_bytes(data[:8], "little")
             header = files.parse_json(data[8 : 8 + size])
             record = files.parse_json(header["__metadata__"]["lpo"])
+            if not isinstance(record, dict):
+                raise TypeError("its record is not a table")
             return cls.of(Checkpoint(safetensors.numpy.load(data), record), source)
         except (safetensors.SafetensorError, ValueError, LookupError, TypeError) as error:
             raise LPOError(

@@ -394,7 +394,7 @@ def test_a_large_file_is_refused_before_it_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("seeds = 4611686018427387904", "pass how many"),
+        ("seeds = 4611686018427387904", "at most 20,000"),
         ("seeds = 15000", "has 30,000 runs"),
         ("thresholds = []", "thresholds, or it is empty"),
         ("steps = [[1]]", "see experiments"),
@@ -474,6 +474,13 @@ def test_a_record_that_cannot_be_continued_is_refused(change):
     assert Continued.of(checkpoint.Checkpoint({}, sound), "x").until == 9
     with pytest.raises(LPOError, match="does not say how its run goes on"):
         Continued.of(checkpoint.Checkpoint({}, sound | change), "x")
+
+
+@pytest.mark.parametrize("record", ["3", "[]", "null", "{", '{"config": 3}', '"a"'])
+def test_a_policy_whose_record_is_none_is_refused(record):
+    data = safetensors.numpy.save({"a": np.zeros(1)}, {"lpo": record})
+    with pytest.raises(LPOError):
+        Policy.from_bytes(data, "x")
 
 
 def test_tensors_of_an_unknown_type_are_refused(tmp_path):

@@ -103,7 +103,8 @@ def check(values: dict[str, Any]) -> None:
             raise LPOError(f"{key} must be a list of names in quotes; correct it.")
     if isinstance(values["seeds"], int) and not 1 <= values["seeds"] <= LARGEST:
         raise LPOError(
-            f"seeds is {values['seeds']}; pass how many (1 to {LARGEST:,}), or a list of them."
+            f"seeds is {values['seeds']}; pass how many (1 or more, at most {LARGEST:,}), or a "
+            "list of them."
         )
     for name in (values["name"], *variants):
         if not NAME.fullmatch(name):
