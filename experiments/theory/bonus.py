@@ -6,8 +6,8 @@
 20 seeds. The coefficient is that of ω/β on known states: 2 in the paper, .02 in the practical
 constants; 0 leaves the indicator alone. The critic takes back half of the bonus (the paper's, which
 makes it pessimistic) or all of it. The exact critic has no error that pessimism could guard
-against, so there are rows with few trajectories, M = 100, too. All was fixed before the first run
-of its kind.
+against, so there are rows with few trajectories, M = 100, too. Sizes were set in a pilot with one
+seed.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python experiments/theory/classes.py           # table of the packed runs
     python experiments/theory/classes.py --run     # runs what is missing first
 
-LPO with the sampled critic, 20 seeds, K = 10, N = 1000, M = 500, fixed before the first run. The
+LPO with the sampled critic, 20 seeds, K = 10, N = 1000, M = 500, set in a pilot with one seed. The
 classes see the same raw features; the box sees the pair alone and is the tabular reference.
 """
 

@@ -5,7 +5,8 @@
 
 First part: LPO with the exact critic to N = 10⁸ samples for each class, 3 seeds, K = 5 (the inner
 loop does not touch the trigger much). Second part: lazy, patient and never lazy LPO with the
-sampled critic, 20 seeds, compared at equal environment steps. Fixed before the first run.
+sampled critic, 20 seeds, compared at equal environment steps. Sizes were set in a pilot with one
+seed.
 """
 
 from __future__ import annotations

@@ -52,7 +52,8 @@ def test_classes_transfer_errors_and_mdps_with_options(capsys):
 
 
 @pytest.mark.parametrize(
-    "words", [["--mdp", "nowhere"], ["--mdp", "linear:6,bias"], ["--function-class", "spline"], ["--mdp", "deepsea:x"], ["--algorithm", "sarsa"],
+    "words", [["--mdp", "nowhere"], ["--mdp", "linear:6,bias"], ["--function-class", "spline"],
+              ["--mdp", "deepsea:x"], ["--algorithm", "sarsa"],
               ["--gamma", "1.5"], ["--delta", "2"], ["compare", "--algorithms", "sarsa"],
               ["compare", "--mdps", "nowhere"], ["compare", "--processes", "1000"]],
 )  # fmt: skip

@@ -14,7 +14,7 @@ from lpo.sweep.study import Study, read
 
 ROOT = Path(__file__).parents[2]
 STUDIES = ROOT / "experiments" / "theory"
-NAMES = ("classes", "scaling")
+NAMES = ("bonus", "classes", "misspecified", "scaling", "switches")
 packed = pytest.mark.skipif(
     not STUDIES.is_dir(), reason="packed studies are in the repository, not in the sdist"
 )

@@ -152,7 +152,7 @@ def slope(x: np.ndarray) -> np.ndarray:
 
 
 def dial(copies: int = 2, gamma: float = 0.8) -> MDP:
-    """Contexts with two actions and rewards `link`(c + u + v): a generalised linear model.
+    """Contexts with two actions; the reward is the link of c + u + v, a generalised linear model.
 
     u varies where the link is steep, v where it is flat, so a linear fit in (c, u, v) takes v for
     weak. In the last kind of context the actions offer 1 of u or 1.3 of v. The second pays .49
