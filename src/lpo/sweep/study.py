@@ -72,13 +72,13 @@ def pack(rows: Sequence[Row], path: Path) -> None:
     """Writes rows of a grid to one Parquet file: the key of each cell, and its figures."""
     if path.suffix != ".parquet":
         raise LPOError(f"{path} is no name for a packed study; end it in .parquet.")
-    pa, parquet = arrow(), arrow("pyarrow.parquet")
+    pa = arrow()
     columns = {"key": [row["key"] for row in rows]}
     columns |= {name: [_short(row[name]) for row in rows] for name in KEPT}
     about = json.dumps({"commit": commit(), "versions": versions()})
     table = pa.table(columns).replace_schema_metadata({"lpo-theory": about})
     sink = pa.BufferOutputStream()
-    parquet.write_table(table, sink, compression="zstd", compression_level=19)
+    pa.parquet.write_table(table, sink, compression="zstd", compression_level=19)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, sink.getvalue().to_pybytes())
 
@@ -93,7 +93,7 @@ def _short(x: Any) -> Any:
 def read(path: Path) -> list[Run]:
     """Returns the runs of a packed study."""
     try:
-        rows = arrow("pyarrow.parquet").read_table(path).to_pylist()
+        rows = arrow().parquet.read_table(path).to_pylist()
     except OSError as error:
         raise LPOError(f"{path} cannot be read ({error}); run its script with --run.") from error
     return [Run(Cell.from_key(row.pop("key")), row) for row in rows]
