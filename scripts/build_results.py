@@ -40,6 +40,9 @@ ALL = (
     Report("figure1-half", "Figure 1, thresholds half", ("figure1/half",)),
     Report("figure1-hard", "Figure 1, thresholds hard", ("figure1/hard",)),
     Report("figure2-10k", "Figure 2, 10,000 steps", ("figure2/steps10k",), "lpo-norm"),
+    Report("figure2-device", "Figure 2, 256 seeds", ("figure2/device10k",), "lpo-norm"),
+    Report("device-host", "40 runs on the host", ("device/agreement-host",)),
+    Report("device-gpu", "The same on a GPU", ("device/agreement-gpu",)),
     Report("figure2-200k", "Figure 2, 200,000 steps", ("figure2/steps200k",), "lpo-norm"),
     Report(
         "components-locomotion",

@@ -30,10 +30,13 @@ RUNS = {
     "components/results/width": 10, "ablations/results/parts": 100,
     "ablations/results/reasons": 70, "ablations/results/control": 10,
     "ablations/results/posture": 30, "ablations/results/works": 32, "ablations/results/peer": 8,
+    "figure2/results/device10k": 2304, "device/results/agreement-host": 40,
+    "device/results/agreement-gpu": 40,
 }  # fmt: skip
 CELLS = [  # sweeps whose table of cells a page prints; the others are printed by their scripts
     "figure1/results/half", "figure1/results/hard", "figure2/results/steps10k",
     "figure2/results/steps200k", "ablations/results/parts", "ablations/results/works",
+    "figure2/results/device10k",
 ]  # fmt: skip
 STREAMS = ["figure1/results/half", "figure1/results/hard"]
 BY_SCRIPTS = 9  # tables of test_..._script(s) below: 4 of the components, 1, and 2 + 1 + 1
@@ -74,6 +77,14 @@ def test_the_tables_of_the_pages_are_those_of_the_runs(name, tmp_path):
     write_markdown(cell_rows(found), stream_rows(found), tmp_path)
     assert (tmp_path / "cells.md").read_text(encoding="utf-8") in pages()
     assert ((tmp_path / "streams.md").read_text(encoding="utf-8") in pages()) == (name in STREAMS)
+
+
+def test_host_and_gpu_differ_by_chance():
+    table = script("device/agreement.py")["table"]()
+    assert table in pages()
+    for line in table.splitlines()[2:]:
+        low, high = line.split("|")[5].split("–")
+        assert float(low) < 0.5 < float(high)
 
 
 @pytest.mark.parametrize(

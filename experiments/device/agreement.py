@@ -1,0 +1,46 @@
+"""The same 40 runs on the host and on a GPU: prints the table of docs/device.md.
+
+python experiments/device/agreement.py
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from lpo.report.runs import Runs
+
+HERE = Path(__file__).parent / "results"
+DRAWS = 5000
+
+
+def read(name: str) -> dict[str, np.ndarray]:
+    """Return of the last evaluation, and steps until the first reward, of every run."""
+    runs = Runs([HERE / f"agreement-{name}.parquet"]).runs
+    last = [run.last for run in runs]
+    first = [run.first_reward for run in runs]
+    return {"last evaluation": np.array(last), "first reward, steps": np.array(first, float)}
+
+
+def improves(first: np.ndarray, second: np.ndarray) -> float:
+    """Returns the probability that a run of ``second`` has the larger number."""
+    return float(((second[:, None] > first).mean() + (second[:, None] >= first).mean()) / 2)
+
+
+def table() -> str:
+    host, gpu = read("host"), read("gpu")
+    rng = np.random.default_rng(0)
+    lines = ["|  | host, median | GPU, median | P(GPU larger) | 95 % interval |"]
+    lines.append("|---|---|---|---|---|")
+    for name, x in host.items():
+        y = gpu[name]
+        drawn = [improves(rng.choice(x, x.size), rng.choice(y, y.size)) for _ in range(DRAWS)]
+        low, high = np.percentile(drawn, [2.5, 97.5])
+        lines.append(
+            f"| {name} | {np.median(x):,.0f} | {np.median(y):,.0f} | {improves(x, y):.2f} | "
+            f"{low:.2f} – {high:.2f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(table(), end="")
