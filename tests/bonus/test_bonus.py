@@ -208,6 +208,7 @@ def test_the_bonus_reaches_the_advantage_by_the_amount_worked_out_by_hand():
     np.testing.assert_allclose(without.batch.advantage[:, 0], [8.0, 16.0])
 
 
+@pytest.mark.slow
 def test_the_bonus_reaches_the_gradient():
     """Where no reward was found, the policy moves with the bonus and stands still without it."""
     c = configure(normalize_advantage=False, num_envs=2)

@@ -36,6 +36,7 @@ def folder(tmp_path_factory):
     sys.modules.pop("my_maze", None)
 
 
+@pytest.mark.slow
 def test_the_python_of_the_page(folder):
     assert (folder / "my_maze.py").exists()
     names: dict = {}

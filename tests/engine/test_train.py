@@ -170,6 +170,7 @@ def test_a_continuous_environment_runs_to_its_time_limit(tiny):
     assert all(row["rollout/return"] < 0 for row in rows if "rollout/return" in row)
 
 
+@pytest.mark.slow
 def test_spaces_of_many_kinds(tiny):
     class Odd(gymnasium.Env):
         observation_space = gymnasium.spaces.Dict(

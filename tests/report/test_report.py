@@ -195,7 +195,8 @@ def test_a_task_without_a_largest_return_is_scaled_by_the_best_seen(tmp_path):
     assert "over the best return seen" in (tmp_path / "r" / "index.html").read_text()
 
 
-@pytest.mark.parametrize("count", [8, pytest.param(18, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [8, 18])
 def test_many_labels_fit(tmp_path, count):
     names = [f"variant-with-a-long-name-{i}" for i in range(count)]
     for i, name in enumerate(names):
@@ -220,6 +221,7 @@ def test_clips_say_why_they_are_missing(sweep):
     assert clips.files == {} and "No clip of 2 cells" in clips.note
 
 
+@pytest.mark.slow
 def test_packed_runs_make_the_same_report(sweep, tmp_path):
     """Every table and the curves are equal, from one file without checkpoints."""
     small = tmp_path / "small.parquet"

@@ -76,6 +76,7 @@ def test_the_device_has_the_same_laws():
     np.testing.assert_allclose(found, logdet_game(game, third), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_roll_in_on_the_device_by_hand():
     """Two worlds: one rolls in for two steps, one begins with a uniform action."""
     dist = distributions.make(ActionSpec((-1.0,), (1.0,)))

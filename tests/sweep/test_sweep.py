@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium import make as make_env
@@ -221,6 +222,9 @@ def test_a_failed_run_is_reported_and_stops_nothing(tmp_path, capsys, monkeypatc
     text = GRID.replace('thresholds = ["half"]', "").replace('["ppo", "lpo"]', '["ppo"]')
     grid.write_text(text.replace("envs = [", 'envs = ["faulty:Raises-v0", '))
     monkeypatch.delitem(sys.modules, "faulty", raising=False)
+    for name, spec in list(gymnasium.registry.items()):  # another test may have imported it
+        if getattr(spec.entry_point, "__module__", "") == "faulty":
+            monkeypatch.delitem(gymnasium.registry, name)
     assert lpo("sweep", grid, "--out", root, "--workers", "1") == 2
     assert "if you trust the package, add `--import faulty`." in capsys.readouterr().err
     assert lpo("sweep", grid, "--out", root, "--workers", "1", "--import", "faulty") == 1
