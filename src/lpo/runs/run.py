@@ -258,8 +258,6 @@ def resume(path: Path, loggers: Sequence[Logger] = ()) -> Resumed:
     A run that was killed before its first checkpoint begins again.
     """
     directory = RunDirectory.open(path)
-    c = directory.config()
-    check_installed(c.logs.loggers)
     with directory.disk_errors(), ExitStack() as undo:
         claimed = undo.enter_context(directory.claim())  # before anything in it is read
         if directory.on_device():
@@ -268,11 +266,15 @@ def resume(path: Path, loggers: Sequence[Logger] = ()) -> Resumed:
                 f"`lpo resume {path.parent} --device gpu`."
             )
         if directory.reached() is None:
+            c = directory.config()
+            check_installed(c.logs.loggers)
             run = begin(directory, claimed, make_trainer(c), loggers)
             undo.pop_all()
             why = f"{path} was ended before its first checkpoint, so it begins again."
             return Resumed(run, run.trainer.config.steps, [why])
         saved, problems = directory.restored()
+        c = directory.config()  # which was put right where it was damaged
+        check_installed(c.logs.loggers)
         before = Continued.of(saved, str(path))
         trainer = make_trainer(c)
         trainer.restore(saved.arrays, before.seconds)
