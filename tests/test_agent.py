@@ -109,6 +109,7 @@ def test_a_callback_function_sees_metrics_and_stops():
     assert len(agent.metrics) == 2
 
 
+@pytest.mark.slow
 def test_a_callback_object_and_a_logger():
     class Watcher:
         calls: list = []  # noqa: RUF012

@@ -68,6 +68,7 @@ def test_the_fifth_visit_is_worth_one_over_the_root_of_five(installed):
     np.testing.assert_allclose(bonus.score(state, data)[0], 5**-0.5, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_it_trains_resumes_and_loads_by_the_command(installed, tmp_path, capsys):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     lpo.cli.main(["train", *FLAGS, "--out", str(whole)])

@@ -66,6 +66,7 @@ def test_mistakes_are_one_sentence_and_code_two(words, capsys, tmp_path, monkeyp
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_compare_writes_and_goes_on(tmp_path, capsys):
     runs, law = tmp_path / "runs.jsonl", Options(roll_in="law")
     Ledger(tmp_path).append(run_cell(Cell("lpo", "chain:3", 1, 200, 50, 120.0, law)))

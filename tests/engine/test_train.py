@@ -101,6 +101,7 @@ def test_a_growing_run_compiles_once(tiny):
     assert trainer.learn._cache_size() == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "algo",
     [
@@ -156,6 +157,7 @@ def test_a_gymnasium_environment_restores_to_the_bit(tiny):
     assert_same(whole, rest)
 
 
+@pytest.mark.slow
 def test_a_discrete_environment_pays_what_its_episodes_last(tiny):
     trainer, rows = trained(tiny(env="CartPole-v1", threads=None))
     assert set(np.unique(trainer.buffer.action)) == {0.0, 1.0}

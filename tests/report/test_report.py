@@ -267,6 +267,7 @@ def test_a_packed_run_has_no_clip_and_the_page_says_so(sweep, tmp_path):
     assert "No clip of 2 cells" in clips.note and "packed without its policy" in clips.note
 
 
+@pytest.mark.slow
 def test_the_best_policy_of_a_cell_is_packed_and_acts(tiny, tmp_path):
     from lpo.policy import Policy
     from lpo.runs.run import start

@@ -22,6 +22,7 @@ def run(tmp_path):
     return Path(shutil.copytree(SOURCE, tmp_path / "run"))
 
 
+@pytest.mark.slow
 def test_it_resumes_to_where_it_was(run, capsys):
     before = RunDirectory(run).metrics()
     lpo.cli.main(["resume", str(run), "--quiet"])

@@ -148,6 +148,7 @@ def planned(tmp_path, tiny) -> tuple[Path, Item]:
     return tmp_path, item
 
 
+@pytest.mark.slow
 def test_where_a_run_stands_is_read_from_its_directory(planned, tiny):
     root, item = planned
     assert standing(root, item) == ("new", 0)

@@ -121,6 +121,7 @@ def test_deterministic_mode_is_near_to_c():
     assert distances(sparse_half_cheetah(deterministic=True), 2).device.max() < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", HOPPER_FIRST, ids=name)
 def test_rewards_and_ends_along_a_trajectory_of_the_host(task):
     """Each device step begins where the host is; thresholds at speeds that random pushes meet."""
