@@ -109,20 +109,26 @@ def laziness(runs: list[Run]) -> str:
 
 
 def deep() -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Median switches over steps of the deep locomotion runs, 15 of each."""
+    """Steps, and switches [runs, steps] of the deep locomotion runs, 15 of each."""
     out = {}
     for label, (name, _) in DEEP.items():
         runs = Runs([HERE.parent / f"{name}.parquet"]).runs
         curves = [run.curve("switch/count") for run in runs if run.label == label]
         steps = min((c[0] for c in curves), key=len)
-        out[label] = steps, np.median([np.interp(steps, *c) for c in curves], axis=0)
+        out[label] = steps, np.array([np.interp(steps, *c) for c in curves])
     return out
+
+
+def spread(counts: list[float]) -> str:
+    """The median and the quartiles of the runs."""
+    low, middle, high = np.percentile(counts, [25, 50, 75])
+    return f"{middle:.0f} [{low:.0f}, {high:.0f}]"
 
 
 def deep_table() -> str:
     every = [10**5, 5 * 10**5, 10**6, 2 * 10**6]
     lines = [
-        [label, *(f"{np.interp(n, steps, counts):.0f}" for n in every)]
+        [label, *(spread([np.interp(n, steps, own) for own in counts]) for n in every)]
         for label, (steps, counts) in deep().items()
     ]
     return markdown(["deep algorithm", *(f"{n:.0e}" for n in every)], lines)
@@ -137,7 +143,14 @@ def draw(runs: list[Run], out: Path) -> None:
             ax.plot(n, rows.mean(0), "o-", ms=2.5, lw=1.2, color=color[name], label=name)
             ax.fill_between(n, rows.min(0), rows.max(0), color=color[name], alpha=0.2, lw=0)
         for label, (steps, counts) in deep().items():
-            ax.plot(steps, counts, DEEP[label][1], color="#333", lw=1.6, label=f"deep {label}")
+            ax.plot(
+                steps,
+                np.median(counts, axis=0),
+                DEEP[label][1],
+                color="#333",
+                lw=1.6,
+                label=f"deep {label}",
+            )
         ax.set(xscale="log", yscale="log", xlabel="samples N (deep: environment steps)",
                ylabel="switches", title="Switches against samples")  # fmt: skip
         ax.legend(fontsize=7, ncols=2)
