@@ -1,5 +1,6 @@
 """Many runs in one program: each equals the run alone; groups, axes, resume and files."""
 
+import dataclasses
 import json
 import signal
 import subprocess
@@ -19,9 +20,10 @@ from lpo.config import configure
 from lpo.engine.device import Program, Walk, host
 from lpo.engine.learner import compiled
 from lpo.envs.device import make_device
+from lpo.envs.device.finite import Finite
 from lpo.report.runs import Runs
 from lpo.runs.directory import RunDirectory
-from lpo.sweep.device import groups
+from lpo.sweep.device import GroupRun, groups
 from lpo.sweep.grid import Item
 from lpo.types import Rollout
 
@@ -257,6 +259,37 @@ def test_what_cannot_run_on_a_device_is_said(tmp_path, capsys):
     if not any(d.platform == "gpu" for d in jax.devices()):
         assert command("train", "--device", "gpu", "--out", tmp_path / "no") == 2
         assert "--device cpu" in capsys.readouterr().err
+
+
+@dataclasses.dataclass(frozen=True)
+class Tight(Finite):
+    """A DeepSea whose buffers are too small until they have grown twice."""
+
+    room: int = 1
+
+    @property
+    def description(self):
+        return super().description | {"buffers": {"rows": self.room}}
+
+    def step(self, state, action, key, params):
+        too_small = jax.numpy.int32(self.room < 4)
+        return super().step(state, action, key, params)._replace(overflow=too_small)
+
+    def grown(self, overflow):
+        return dataclasses.replace(self, room=self.room * 2)
+
+
+@pytest.mark.slow
+def test_buffers_that_overflow_grow_and_no_turn_is_lost(tmp_path, monkeypatch, capsys):
+    item = Item("run", "eniac", small("eniac", steps=128))
+    assert GroupRun(tmp_path / "plain", [item]).finish([])
+    monkeypatch.setattr(
+        "lpo.sweep.device.make_device", lambda task: Tight(task.env, (("size", 5),))
+    )
+    assert GroupRun(tmp_path / "tight", [item]).finish([])
+    assert capsys.readouterr().out.count("were too small; going on with") == 2
+    plain, tight = (tmp_path / n / "run" / "metrics.jsonl" for n in ("plain", "tight"))
+    assert plain.read_bytes() == tight.read_bytes()
 
 
 @pytest.mark.slow
