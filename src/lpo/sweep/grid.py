@@ -149,7 +149,7 @@ def make_item(
         own["threshold"] = threshold
     overrides = values.get("overrides", {})
     variant = {name: value for name, value in options.items() if name != "algo"}
-    c = config.configure(options["algo"], env=env, preset=values.get("preset", "paper"), **own)
+    c = config.configure(options["algo"], env=env, preset=values.get("preset"), **own)
     for name in CHOICES:
         if name in variant:
             c = with_part(c, name, variant[name])
