@@ -5,24 +5,46 @@
     python experiments/default/search.py scores runs/search/* > scores.jsonl
     python experiments/default/search.py second scores.jsonl build/second   # the best 64 draws
     python experiments/default/search.py third build/third       # eight settings, 32 seeds
+    python experiments/default/search.py fourth build/fourth     # two more, 16 seeds
+    python experiments/default/search.py pack first=scores.jsonl second=… third=… fourth=…
+    python experiments/default/search.py table                   # the tables of docs/practice.md
 
 Every task gets the same draws, so that a draw has a score on each of them. A score is the mean of
 the last five evaluations, over the largest return. The second round has the draws with the largest
-mean score, with more seeds. The third has settings between the best draws, on new seeds.
+mean score, with more seeds. The third and the fourth have settings between the best draws, on new
+seeds.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import random
+import re
 import statistics
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+PACKED = Path(__file__).parent / "results" / "search.parquet"
 DRAWS, SEED = 256, 14
+LOOKED_AT: dict[str, Callable[[dict[str, float]], float]] = {
+    "β · floor: size of the bonus in units of the reward": lambda d: (
+        d["beta"] * d["weighing_floor"]
+    ),
+    "β′/β: what is left of it once reward is earned": lambda d: round(
+        d["beta_earned"] / d["beta"], 2
+    ),
+    "discount of the bonus": lambda d: d["gamma_int"],
+    "advantage floor": lambda d: d["advantage_floor"],
+    "learning rate": lambda d: d["learning_rate"],
+    "learning rate of the predictor": lambda d: d["predictor_learning_rate"],
+    "share m′": lambda d: d["earned_share"],
+    "entropy": lambda d: d["entropy_coef"],
+    "clip": lambda d: d["clip"],
+}
 TASKS: dict[str, dict[str, Any]] = {  # development tasks alone
     "maze": {"env": "lpo/PointMaze-v0", "steps": 300_000, "seeds": [0, 1, 2, 3]},
     "lock": {
@@ -45,6 +67,7 @@ THIRD: dict[str, dict[str, Any]] = {
     "lock": TASKS["lock"] | {"seeds": list(range(10, 42))},
     "cheetah": SECOND["cheetah"] | {"steps": 800_000, "seeds": list(range(10, 42))},
 }
+FOURTH = {"lock": TASKS["lock"] | {"seeds": list(range(50, 66))}}
 MIDDLE: dict[str, float] = {  # what the good draws have in common
     "learning_rate": 3e-4, "beta": 0.25, "beta_earned": 0.025, "earned_share": 0.3,
     "weighing_floor": 0.5, "gamma_int": 0.99, "advantage_floor": 0.3, "entropy_coef": 0,
@@ -60,6 +83,11 @@ NAMED: dict[str, dict[str, float]] = {
     "fixed-strong": MIDDLE | FIXED | {"beta": 0.5, "beta_earned": 0.05},
     "fixed-soon": MIDDLE | FIXED | {"earned_share": 0.1},
     "fixed-fast": MIDDLE | FIXED | {"learning_rate": 5e-4},
+}
+STRONG_LONG = NAMED["fixed-strong"] | {"gamma_int": 0.997}
+LAST: dict[str, dict[str, float]] = {
+    "strong-long": STRONG_LONG,  # the default since
+    "strong-long-quick": STRONG_LONG | {"predictor_learning_rate": 1e-3},
 }
 
 
@@ -145,6 +173,75 @@ def best(rows: Iterable[dict[str, Any]]) -> dict[str, dict[str, float]]:
     return {name: options for name, options in draws().items() if name in kept}
 
 
+def pack(files: Iterable[str]) -> None:
+    """Writes one row for each run: its score, its best evaluation and its first reward."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = []
+    for file in files:
+        turn, _, path = file.partition("=")
+        for line in Path(path).read_text().splitlines():
+            run = json.loads(line)
+            task, _, name = run["run"].partition("/")
+            label, seed = name.split("-Sparse")[0].split("-Comb")[0], name.rpartition("-s")[2]
+            values = [score for _, score in run["evals"]]
+            rows.append({
+                "round": turn, "task": task, "options": re.sub(r"^(d\d+)-.*", r"\1", label),
+                "seed": int(seed), "score": round(statistics.mean(values[-5:]), 4),
+                "best": max(values), "met": run["met"],
+            })  # fmt: skip
+    PACKED.parent.mkdir(exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(rows), PACKED, compression="zstd")
+
+
+def table() -> str:
+    """Returns the mean scores by option of the draws, and the scores of the named settings."""
+    import pyarrow.parquet as pq
+
+    rows = pq.read_table(PACKED).to_pylist()
+    drawn = [row for row in rows if row["round"] in ("first", "second")]
+    return by_option(drawn) + "\n\n" + by_setting([row for row in rows if row not in drawn])
+
+
+def by_option(rows: list[dict[str, Any]]) -> str:
+    tasks = list(dict.fromkeys(row["task"] for row in rows))
+    lines = ["| option | value | " + " | ".join(tasks) + " |", "|---|---|" + "---|" * len(tasks)]
+    for name, of in LOOKED_AT.items():
+        value = {label: of(options) for label, options in draws().items()}
+        for text, low, high in ranges(sorted(value.values())):
+            cells = []
+            for task in tasks:
+                own = [row for row in rows if row["task"] == task]
+                x = [row["score"] for row in own if low <= value[row["options"]] <= high]
+                cells.append(f"{statistics.mean(x):.2f}" if x else "–")
+            lines.append(f"| {name} | {text} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def ranges(values: list[float]) -> list[tuple[str, float, float]]:
+    """Returns the values where they are few, and thirds of them otherwise."""
+    levels = sorted(set(values))
+    if len(levels) < 6:
+        return [(f"{x:g}", x, x) for x in levels]
+    edges = [values[0], *statistics.quantiles(values, n=3), values[-1]]
+    return [(f"{low:.2g} – {high:.2g}", low, high) for low, high in itertools.pairwise(edges)]
+
+
+def by_setting(rows: list[dict[str, Any]]) -> str:
+    import numpy as np
+
+    from lpo.report.stats import estimate, iqm
+
+    lines = ["| task | setting | seeds | IQM | above half |", "|---|---|---|---|---|"]
+    for task, label in dict.fromkeys((row["task"], row["options"]) for row in rows):
+        x = np.array([r["score"] for r in rows if (r["task"], r["options"]) == (task, label)])
+        e = estimate(iqm, [x])
+        found = f"{e.value:.2f} [{e.low:.2f}, {e.high:.2f}] | {(x > 0.5).mean():.0%}"
+        lines.append(f"| {task} | {label} | {len(x)} | {found} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     what, *rest = sys.argv[1:]
     if what == "scores":
@@ -152,14 +249,19 @@ def main() -> None:
             for row in scores(Path(folder)):
                 print(json.dumps(row))
         return
+    if what in ("pack", "table"):
+        pack(rest) if what == "pack" else print(table())
+        return
     out = Path(rest[-1])
     if what == "first":
         tasks, variants = TASKS, draws()
     elif what == "second":
         rows = map(json.loads, Path(rest[0]).read_text().splitlines())
         tasks, variants = SECOND, best(rows)
-    else:
+    elif what == "third":
         tasks, variants = THIRD, NAMED
+    else:
+        tasks, variants = FOURTH, LAST
     out.mkdir(parents=True, exist_ok=True)
     for name, task in tasks.items():
         (out / f"{name}.toml").write_text(grid(name, task, variants))
