@@ -31,12 +31,8 @@ from typing import Any
 PACKED = Path(__file__).parent / "results" / "search.parquet"
 DRAWS, SEED = 256, 14
 LOOKED_AT: dict[str, Callable[[dict[str, float]], float]] = {
-    "β · floor: size of the bonus in units of the reward": lambda d: (
-        d["beta"] * d["weighing_floor"]
-    ),
-    "β′/β: what is left of it once reward is earned": lambda d: round(
-        d["beta_earned"] / d["beta"], 2
-    ),
+    "size of the bonus, in units of the reward": lambda d: d["beta"] * d["weighing_floor"],
+    "what is left of it once reward is earned": lambda d: round(d["beta_earned"] / d["beta"], 2),
     "discount of the bonus": lambda d: d["gamma_int"],
     "advantage floor": lambda d: d["advantage_floor"],
     "learning rate": lambda d: d["learning_rate"],
@@ -184,10 +180,10 @@ def pack(files: Iterable[str]) -> None:
         for line in Path(path).read_text().splitlines():
             run = json.loads(line)
             task, _, name = run["run"].partition("/")
-            label, seed = name.split("-Sparse")[0].split("-Comb")[0], name.rpartition("-s")[2]
+            label, seed = re.sub("-[A-Z].*", "", name), name.rpartition("-s")[2]
             values = [score for _, score in run["evals"]]
             rows.append({
-                "round": turn, "task": task, "options": re.sub(r"^(d\d+)-.*", r"\1", label),
+                "round": turn, "task": task, "options": label,
                 "seed": int(seed), "score": round(statistics.mean(values[-5:]), 4),
                 "best": max(values), "met": run["met"],
             })  # fmt: skip
@@ -206,16 +202,16 @@ def table() -> str:
 
 def by_option(rows: list[dict[str, Any]]) -> str:
     tasks = list(dict.fromkeys(row["task"] for row in rows))
-    lines = ["| option | value | " + " | ".join(tasks) + " |", "|---|---|" + "---|" * len(tasks)]
+    lines = [f"| option | values | {' | '.join(tasks)} |", "|---|---|" + "---|" * len(tasks)]
     for name, of in LOOKED_AT.items():
         value = {label: of(options) for label, options in draws().items()}
-        for text, low, high in ranges(sorted(value.values())):
-            cells = []
-            for task in tasks:
-                own = [row for row in rows if row["task"] == task]
-                x = [row["score"] for row in own if low <= value[row["options"]] <= high]
-                cells.append(f"{statistics.mean(x):.2f}" if x else "–")
-            lines.append(f"| {name} | {text} | " + " | ".join(cells) + " |")
+        found = ranges(sorted(value.values()))
+        cells = [", ".join(text for text, _, _ in found)]
+        for task in tasks:
+            own = [(value[row["options"]], row["score"]) for row in rows if row["task"] == task]
+            means = ([s for v, s in own if low <= v <= high] for _, low, high in found)
+            cells.append(", ".join(f"{statistics.mean(x):.2f}" if x else "–" for x in means))
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -233,12 +229,16 @@ def by_setting(rows: list[dict[str, Any]]) -> str:
 
     from lpo.report.stats import estimate, iqm
 
-    lines = ["| task | setting | seeds | IQM | above half |", "|---|---|---|---|---|"]
-    for task, label in dict.fromkeys((row["task"], row["options"]) for row in rows):
-        x = np.array([r["score"] for r in rows if (r["task"], r["options"]) == (task, label)])
-        e = estimate(iqm, [x])
-        found = f"{e.value:.2f} [{e.low:.2f}, {e.high:.2f}] | {(x > 0.5).mean():.0%}"
-        lines.append(f"| {task} | {label} | {len(x)} | {found} |")
+    tasks = list(dict.fromkeys(row["task"] for row in rows))
+    lines = [f"| setting | {' | '.join(tasks)} |", "|---|" + "---|" * len(tasks)]
+    for label in dict.fromkeys(row["options"] for row in rows):
+        cells = []
+        for task in tasks:
+            x = np.array([r["score"] for r in rows if (r["task"], r["options"]) == (task, label)])
+            e = estimate(iqm, [x]) if x.size else None
+            half = f"{(x > 0.5).sum()} of {x.size}"
+            cells.append(f"{e.value:.2f} [{e.low:.2f}, {e.high:.2f}], {half}" if e else "–")
+        lines.append(f"| `{label}` | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
