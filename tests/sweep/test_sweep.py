@@ -85,6 +85,15 @@ def test_variants_are_crossed_or_stand_alone():
     assert [i.label for i in crossed.items] == ["ppo-a", "lpo-a", "ppo-b", "lpo-b"]
 
 
+def test_a_variant_may_start_from_a_preset_of_its_own():
+    variants = {"ppo": {"algo": "ppo"}, "sb3": {"algo": "ppo", "preset": "sb3"}}
+    grid = expand(values(algos=None, seeds=1, variants=variants, overrides={"epochs": 3}))
+    found = [(i.label, i.config.task.num_envs, i.config.network.normalize_obs) for i in grid.items]
+    assert found == [("ppo", 8, True), ("sb3", 1, False)]
+    assert {i.config.ppo.epochs for i in grid.items} == {3}  # an override counts more
+    assert {i.config.algo for i in grid.items} == {"ppo"}
+
+
 def test_an_override_reaches_the_rows_that_read_it():
     grid = expand(values(seeds=1, overrides={"beta": 2.0, "hidden": [32, 32]}))
     betas = {i.config.algo: flat(i.config).get("beta") for i in grid.items}
@@ -121,6 +130,7 @@ def test_only_native_tasks_are_given_a_thread_count():
         ({"variants": {"a/b": {}}}, "name of a folder"),
         ({"variants": {"a": {"algo": "lpo"}}}, "remove it"),
         ({"variants": {"a": 3}}, "[variants.NAME]"),
+        ({"variants": {"a": {"preset": "best"}}}, "No preset is called 'best'"),
         ({"name": "../up"}, "name of a folder"),
     ],
 )
