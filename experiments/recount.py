@@ -138,7 +138,7 @@ def scale() -> str:
         curves = [run.curve("bonus/mean") for run in cell]
         early = [mean[steps >= 10_000][0] for steps, mean in curves]
         before = [
-            np.mean(found)
+            float(np.mean(found))
             for run in cell
             if (found := [share(run, r) for r in run.rows if r["env_steps"] < met(run)])
         ]
