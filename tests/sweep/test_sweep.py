@@ -1,10 +1,12 @@
 """Sweeps: grids, where runs stand, one writer per run, failures that stop nothing, kills."""
 
+import importlib.util
 import os
 import signal
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -346,7 +348,9 @@ def test_the_grids_of_the_experiments_are_sound(monkeypatch):
     folder = Path(__file__).parents[2] / "experiments"
     monkeypatch.syspath_prepend(str(folder / "ablations"))  # an environment of its own
     import_package("cheetah")
-    grids = {path.stem: read_grid(path) for path in folder.rglob("*.toml")}
+    optional = () if importlib.util.find_spec("minigrid") else ("confirm-grids",)
+    paths = [path for path in folder.rglob("*.toml") if path.stem not in optional]
+    grids = {path.stem: read_grid(path) for path in paths}
     assert {"half", "hard", "steps10k", "steps200k", "parts", "smoke"} <= set(grids)
     figure1 = grids["half"].items
     assert len(figure1) == 60 and {i.config.steps for i in figure1} == {2_000_000}
@@ -357,8 +361,17 @@ def test_the_grids_of_the_experiments_are_sound(monkeypatch):
     algos = ("ppo", "eniac", "rnd", "lpo", "lpo-s", "pcpg", "eniac-original")
     crossed = {f"{a}-{n}" for a in algos for n in ("norm", "raw")}
     assert labels == crossed | {f"{a}-{n}-reset" for a in algos[-2:] for n in ("norm", "raw")}
-    counts = {"parts": 100, "reasons": 70, "posture": 30, "works": 32}
+    counts = {"parts": 100, "reasons": 70, "posture": 30, "works": 32, "dense": 128}
     assert {name: len(grids[name].items) for name in counts} == counts
+
+
+def test_the_default_is_the_same_in_all_its_grids():
+    folder = Path(__file__).parents[2] / "experiments" / "default"
+    found = [tomllib.loads(path.read_text()) for path in sorted(folder.glob("*.toml"))]
+    assert len(found) > 1
+    for grid in found:
+        assert grid["variants"]["default"] == found[0]["variants"]["default"]
+        assert min(grid["seeds"]) >= 100 and len(set(grid["seeds"])) >= 16
 
 
 def test_the_wrapped_cheetah_is_the_cheetah_seen_modulo_a_turn_and_the_counted_one_both(
