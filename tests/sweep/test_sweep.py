@@ -361,7 +361,7 @@ def test_the_grids_of_the_experiments_are_sound(monkeypatch):
     algos = ("ppo", "eniac", "rnd", "lpo", "lpo-s", "pcpg", "eniac-original")
     crossed = {f"{a}-{n}" for a in algos for n in ("norm", "raw")}
     assert labels == crossed | {f"{a}-{n}-reset" for a in algos[-2:] for n in ("norm", "raw")}
-    counts = {"parts": 100, "reasons": 70, "posture": 30, "works": 32, "dense": 128}
+    counts = {"parts": 100, "reasons": 70, "posture": 30, "works": 32, "dense": 192}
     assert {name: len(grids[name].items) for name in counts} == counts
 
 
