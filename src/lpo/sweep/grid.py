@@ -149,9 +149,9 @@ def make_item(
     if threshold is not None:
         own["threshold"] = threshold
     overrides = values.get("overrides", {})
-    start = {"preset": values.get("preset", "paper")} | options
+    preset = options.get("preset", values.get("preset"))
     variant = {name: value for name, value in options.items() if name not in ("algo", "preset")}
-    c = config.configure(options["algo"], env=env, preset=start["preset"], **own)
+    c = config.configure(options["algo"], env=env, preset=preset, **own)
     for name in CHOICES:
         if name in variant:
             c = with_part(c, name, variant[name])
