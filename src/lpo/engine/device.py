@@ -480,10 +480,12 @@ class Program:
         return apply_net(state.params.policy, seen)
 
     def normalized(self, ret: Array) -> dict[str, Array]:
-        largest = self.env.description.get("max_return")
+        task = self.env.description
+        least, largest = task.get("min_return", 0.0), task.get("max_return")
         if largest is None:
             return {}
-        return {"eval/normalized_return": jnp.clip(ret / largest, 0, 1).mean(1)}
+        score = (ret - least) / (largest - least)
+        return {"eval/normalized_return": jnp.clip(score, 0, 1).mean(1)}
 
 
 class Together:
