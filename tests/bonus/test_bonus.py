@@ -191,7 +191,9 @@ def test_the_bonus_reaches_the_advantage_by_the_amount_worked_out_by_hand():
 
     Â_ext = (½·8, 8) = (4, 8);  Â_int = (1 + ¼, 1);  Â = 2Â_ext + 3Â_int = (11.75, 19).
     """
-    c = configure("lpo", gae_lambda=1.0, num_envs=1, gamma_ext=0.5, gamma_int=0.25, alpha=2.0, beta=3.0)
+    c = configure(
+        "lpo", gae_lambda=1.0, num_envs=1, gamma_ext=0.5, gamma_int=0.25, alpha=2.0, beta=3.0
+    )
     parts = assemble(c, problem(c))._replace(bonus=fixed(1.0))
     state = init_state(parts, 0)
     zero = jax.tree.map(jnp.zeros_like, state.params.critics)
