@@ -20,6 +20,7 @@ from lpo.math.nets import NetworkOptions
 from lpo.math.ppo import PPOOptions
 from lpo.options import Option, bare, choices, fields_of, in_words
 from lpo.start import Cover, Reset
+from lpo.sweep.grid import read_grid
 from lpo.switch import Every, Growth, Sensitivity
 
 
@@ -43,8 +44,20 @@ def test_the_default_is_one_row_for_command_and_python():
         "lpo-w", "sized-fading", 64, "auto",
     )  # fmt: skip
     assert configure(preset="gpu").algo == "lpo-w"
-    with pytest.raises(LPOError, match="not in the paper"):
-        configure("lpo-w", preset="paper")
+    for preset, row in (("paper", "lpo"), ("finite", "pcpg")):
+        assert configure(preset=preset).algo == row
+        with pytest.raises(LPOError, match=f"own; leave preset {preset} out, or choose algo {row}"):
+            configure("lpo-w", preset=preset)
+
+
+def test_the_preset_for_finite_tasks_is_that_of_the_locks():
+    """What the committed grid of the locks sets, and nothing else."""
+    grid = read_grid(Path(__file__).parents[1] / "experiments" / "components" / "lock10.toml")
+    for item in grid.items[:7]:
+        c = configure(item.config.algo, env="lpo/CombinationLock-v0", preset="finite")
+        ours, theirs = flat(c), flat(item.config)
+        differ = {name for name in ours if ours[name] != theirs[name]}
+        assert differ <= {"steps", "env_kwargs", "checkpoint_every", "threads"}
 
 
 def test_the_defaults_of_sb3():

@@ -308,6 +308,7 @@ def shorts_of(cls: type) -> set[str]:
 class Preset(NamedTuple):
     summary: str
     values: dict[str, Any]
+    row: str = algorithms.DEFAULT  # where none is named
 
 
 # The paper's values per environment (App. G); everything else is in the defaults of the parts.
@@ -320,7 +321,30 @@ ENV_VALUES: dict[str, dict[str, Any]] = {
 # Named values to start from. Without one a row has its own numbers: those of the paper's table, and
 # of `algorithms.DEFAULT` those that the search found.
 PRESETS = {
-    "paper": Preset("the paper's table, batch size by environment; lpo if no row is named", {}),
+    "paper": Preset(
+        "the paper's table, batch size by environment; of lpo if no row is named", {}, "lpo"
+    ),
+    "finite": Preset(
+        "tables of few states, one-hot: found for locks, see experiments/components; of pcpg if no "
+        "row is named",
+        {
+            "rollout": 4096,
+            "batch_size": 128,
+            "epochs": 4,
+            "learning_rate": 1e-3,
+            "normalize_obs": False,
+            "alpha": 1.0,
+            "beta": 10.0,
+            "gamma_int": 0.99,
+            "intrinsic_episodic": True,
+            "bonus_shape": "raw",
+            "features": "product",
+            "cover_weights": "logdet",
+            "rollin_length": "uniform",
+            "first_uniform": 0.5,
+        },
+        "pcpg",
+    ),
     "sb3": Preset(
         "stable-baselines3's PPO defaults: one environment, no observation normalisation",
         {
@@ -369,17 +393,18 @@ def configure(
     """Returns the configuration of a row, a preset and options by their short names."""
     if preset is not None and preset not in PRESETS:
         raise LPOError(f"No preset is called {preset!r}; choose one of {', '.join(PRESETS)}.")
-    algo = algo or ("lpo" if preset == "paper" else algorithms.DEFAULT)
+    wanted = PRESETS[preset] if preset is not None else Preset("", {})
+    algo = algo or wanted.row
     row = algorithms.get(algo)
-    if preset == "paper" and row.values:
+    if row.values and wanted.row != algorithms.DEFAULT:
         raise LPOError(
-            f"{algo} is not in the paper; leave {named('preset')} paper out, or choose another row."
+            f"{algo} has numbers of its own; leave {named('preset')} {preset} out, or choose "
+            f"{named('algo')} {wanted.row}."
         )
     base = Config(algo=algo, bonus=row.bonus, switch=row.switch, start=row.start)
     papers = ENV_VALUES.get(env, {}) if isinstance(env, str) and not row.values else {}
-    names = {leaf.short for leaf in leaves(base)}  # a row has not all options of a preset
-    chosen = PRESETS[preset].values if preset is not None else {}
-    chosen = {k: v for k, v in chosen.items() if k in names}
+    names = {leaf.short for leaf in leaves(base)} | set(choices_of(base))
+    chosen = {k: v for k, v in wanted.values.items() if k in names}  # a row has not all of them
     return with_options(base, {**papers, **row.values, **chosen, "env": env, **values})
 
 

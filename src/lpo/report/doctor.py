@@ -140,7 +140,7 @@ def may_settle(task: Mapping[str, Any]) -> bool:
 def no_reward(s: Signs, task: Mapping[str, Any], c: Config) -> Diagnosis:
     facts = f"no positive reward in {s.steps:,} steps"
     if s.share is None:
-        return Diagnosis("no reward yet", facts, f"a bonus for what is new: {named('algo')} lpo.")
+        return Diagnosis("no reward yet", facts, f"a bonus for what is new: {named('algo')} lpo-w.")
     facts += f"; the bonus is {s.share:.0%} of the advantage, the rest is the critic's error"
     balance = f"{named('weighing')} balanced {named('value_gain')} 0: the bonus alone steers then"
     ways = [balance] if s.share < SOLVED else []
@@ -182,7 +182,7 @@ def settled(s: Signs, reached: float, c: Config) -> Diagnosis:
         f"{s.final:.0%} of the steps earn reward at the end, and the score is {reached:.2g} of 1"
     )
     if s.share is None:
-        return Diagnosis("settled for less", facts, f"a bonus: {named('algo')} lpo.")
+        return Diagnosis("settled for less", facts, f"a bonus: {named('algo')} lpo-w.")
     facts += f"; the bonus is {s.share:.0%} of the advantage"
     more = f"{named('beta')} {4 * getattr(c.bonus, 'beta', 1.0):g}"
     ways = [more] if s.share < DROWNED else []
@@ -192,7 +192,7 @@ def settled(s: Signs, reached: float, c: Config) -> Diagnosis:
 def by_chance(s: Signs, task: Mapping[str, Any], c: Config) -> Diagnosis:
     facts = f"{rates(s)}: too rarely to learn from"
     if s.share is None:
-        return Diagnosis("met by chance", facts, f"a bonus: {named('algo')} lpo.")
+        return Diagnosis("met by chance", facts, f"a bonus: {named('algo')} lpo-w.")
     ways = [way for way in wider(task, c) if "more" not in way]
     balance = f"{named('weighing')} balanced-fading: a rare reward counts as much as the bonus"
     return Diagnosis("met by chance", facts, either([*ways[:1], balance, "more steps"]))
