@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -373,6 +374,16 @@ def test_the_default_is_the_same_in_all_its_grids():
     for grid in found:
         assert grid["variants"]["default"] == found[0]["variants"]["default"]
         assert min(grid["seeds"]) >= 100 and len(set(grid["seeds"])) >= 16
+
+
+def test_the_grids_of_the_confirmation_are_grids(monkeypatch):
+    folder = Path(__file__).parents[2] / "experiments" / "default"
+    monkeypatch.syspath_prepend(str(folder))
+    confirm = runpy.run_path(str(folder / "confirm.py"))
+    for name, task in confirm["TASKS"].items():
+        few = confirm["grid"](name, task).replace(str(confirm["SEEDS"]), "[100]")
+        labels = [item.label for item in expand(tomllib.loads(few)).items]
+        assert labels[:4] == ["default", "lpo", "rnd", "ppo"]
 
 
 def test_the_wrapped_cheetah_is_the_cheetah_seen_modulo_a_turn_and_the_counted_one_both(

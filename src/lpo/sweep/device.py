@@ -463,8 +463,10 @@ class GroupRun:
         success = scores.get("eval/success", scores.get("rollout/success"))
         if success is not None and self.defines_success() and np.isfinite(success).any():
             shown += f"success {np.nanmean(success):.0%}  "
+        labels = dict.fromkeys(item.label for item in self.items)
+        rows = f" of {', '.join(labels)}" if len(labels) < 4 else ""
         print(
-            f"step {self.reached():>11,} / {self.config.steps:,} × {len(self.items)} runs  "
+            f"step {self.reached():>11,} / {self.config.steps:,} × {len(self.items)} runs{rows}  "
             f"{shown}{rate:,.0f} steps/s",
             flush=True,
         )
