@@ -43,6 +43,7 @@ ALL = (
     Report("figure2-device", "Figure 2, 256 seeds", ("figure2/device10k",), "lpo-norm"),
     Report("device-host", "40 runs on the host", ("device/agreement-host",)),
     Report("device-gpu", "The same on a GPU", ("device/agreement-gpu",)),
+    Report("default-first", "README's first command, 32 seeds", ("default/first",), "lpo-w"),
     Report("figure2-200k", "Figure 2, 200,000 steps", ("figure2/steps200k",), "lpo-norm"),
     Report(
         "components-locomotion",

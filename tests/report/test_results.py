@@ -33,7 +33,7 @@ RUNS = {
     "ablations/results/reasons": 70, "ablations/results/control": 10,
     "ablations/results/posture": 30, "ablations/results/works": 32, "ablations/results/peer": 8,
     "figure2/results/device10k": 2304, "device/results/agreement-host": 40,
-    "device/results/agreement-gpu": 40,
+    "device/results/agreement-gpu": 40, "default/results/first": 32,
 }  # fmt: skip
 CELLS = [  # sweeps whose table of cells a page prints; the others are printed by their scripts
     "figure1/results/half", "figure1/results/hard", "figure2/results/steps10k",
@@ -130,6 +130,14 @@ def test_the_table_of_the_default():
     ] * 6
     assert f"{lock} `pcpg` | 20 | 1.00 [1.00, 1.00] | 100% |" in lines[3]
     assert lines[-7].startswith("| `ppo` | 2 |") and lines[-6].startswith("| `pcpg` | 1 |")
+
+
+def test_the_first_command_finds_and_keeps_the_reward():
+    runs = packed("default/results/first")
+    assert all(run.last > 500 for run in runs.runs)
+    path = EXPERIMENTS / "default" / "results" / "first.parquet"
+    table = script("default/table.py")["table"]([path], "lpo-w")
+    assert table.split("\n\n")[0] in pages()
 
 
 def test_the_search_for_the_default_is_what_the_page_shows():
