@@ -5,8 +5,9 @@
 
 One process, pinned to one core, trains one agent. Before every slice the loggers of its run are
 exchanged: a pair of slices is one without any logger and one with one, and their order changes from
-pair to pair. A slice takes some seconds, and one with a logger ends when its rows are written: what a
-thread of its own would do beside the training is counted in full. W&B is in its offline mode, MLflow writes to SQLite.
+pair to pair. A slice takes some seconds. One with a logger ends when its rows are written: what a
+thread of its own would do beside the training is counted in full. W&B is in its offline mode,
+MLflow writes to SQLite.
 
 Prints, for each logger, the median speed on and off and the median over the pairs of on / off, by
 the wall clock and by the CPU seconds of the process and its children (W&B has one). The last line
