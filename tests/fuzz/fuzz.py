@@ -261,11 +261,10 @@ def sound_runs() -> list[bytes]:
 
 
 def sound_contents() -> list[bytes]:
-    """The content of packed files as JSON: the columns of each run."""
+    """The content of packed files as JSON: the columns of each run, texts of them as their JSON."""
     row = {
-        "name": "a", "label": "lpo", "task": json.dumps(TASK),
-        "config": sound_configs()[0].decode(),
-        "visits": json.dumps({"axes": AXES, "shape": [2, 2, 2]}), "visits/counts": [1] * 8,
+        "name": "a", "label": "lpo", "task": TASK, "config": json.loads(sound_configs()[0]),
+        "visits": {"axes": AXES, "shape": [2, 2, 2]}, "visits/counts": [1] * 8,
         "time/env_steps": [100, 300], "time/learn_s": [1.0, 3.0],
         **{key: [row[key] for row in ROWS] for key in ROWS[0]},
     }  # fmt: skip
@@ -413,24 +412,35 @@ def look(path: Path, data: bytes) -> None:
 
 def write_content(path: Path, content: dict[str, Any]) -> None:
     """Writes any columns as a packed file whose checksums are correct."""
-    import numpy as np
     import pyarrow as pa
 
     from lpo.runs import store
 
     rows = []
     for row in content["rows"]:
-        kinds = {k: np.int64 if k in store.INTEGERS else np.float64 for k in row}
-        columns = {
-            k: np.array(v, kinds[k]) if isinstance(v, list) else v
-            for k, v in row.items()
-            if v is not None
-        }
+        fitted = {name: column(name, value) for name, value in row.items()}
+        columns = {name: value for name, value in fitted.items() if value is not None}
         rows.append(columns | {"sha256": store.digest(columns)})
     try:
         path.write_bytes(store.encoded(rows, store.About(**content["about"])))
     except pa.ArrowException as error:
         raise ValueError(str(error)) from error
+
+
+def column(name: str, value: Any) -> Any:
+    """Returns what a column of that name can hold of a value; None where it is nothing."""
+    import numpy as np
+
+    from lpo.runs import store
+
+    if name in store.TEXTS:
+        return value if isinstance(value, str | None) else json.dumps(value)
+    if not isinstance(value, list):
+        return None
+    numbers = [x for x in value if isinstance(x, int | float)]
+    if name in store.INTEGERS:
+        return np.array([int(x) for x in numbers if abs(x) < 2**63], np.int64)
+    return np.array([float(x) for x in numbers if abs(x) < 2**63 or math.isinf(x)], np.float64)
 
 
 def read_content(folder: Path, data: bytes) -> None:
