@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
 
+import gymnasium
 import numpy as np
+from gymnasium.vector import VectorEnv, VectorWrapper
 
-from lpo.errors import LPOError
+from lpo.errors import LPOError, named
 
 REMEDY = "correct the environment and resume from the last checkpoint."
 
@@ -39,4 +45,53 @@ def broken(name: str, index: int | None, elapsed: int | None, error: Exception) 
 
 
 class Misfit(ValueError):
-    """An observation that does not fit its space."""
+    """What an environment did is not what it must do; the text says which."""
+
+
+class Hung(BaseException):
+    """Raised within a step that takes too long; no environment catches it as an ``Exception``."""
+
+
+def limited(env: Any, seconds: float | None) -> Any:
+    """Returns ``env``, whose steps and resets then take at most ``seconds``; None: as it is."""
+    if seconds is None:
+        return env
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGALRM"):
+        raise LPOError(
+            f"{named('step_timeout')} works in the main thread on Linux and macOS only; leave it "
+            "out."
+        )
+    made: Any = VectorWrapper(env) if isinstance(env, VectorEnv) else gymnasium.Wrapper(env)
+
+    def within(call: Callable[..., Any]) -> Callable[..., Any]:
+        def bounded(*args: Any, **kwargs: Any) -> Any:
+            with at_most(seconds):
+                return call(*args, **kwargs)
+
+        return bounded
+
+    def close() -> None:  # an environment that hangs may also hang here
+        with suppress(Misfit), at_most(seconds):
+            env.close()
+
+    made.step, made.reset, made.close = within(env.step), within(env.reset), close
+    return made
+
+
+@contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """Raises Misfit if the block takes longer. Code that never returns to Python goes on."""
+
+    def ring(*_: Any) -> None:
+        raise Hung
+
+    before = signal.signal(signal.SIGALRM, ring)
+    theirs = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    except Hung:
+        limit = named("step_timeout")
+        raise Misfit(f"it did not return within {seconds:g} seconds, the {limit}") from None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *theirs)
+        signal.signal(signal.SIGALRM, before or signal.SIG_DFL)
