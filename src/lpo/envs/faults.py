@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import gymnasium
@@ -53,7 +53,11 @@ class Hung(BaseException):
 
 
 def limited(env: Any, seconds: float | None) -> Any:
-    """Returns ``env``, whose steps and resets then take at most ``seconds``; None: as it is."""
+    """Returns ``env``, whose steps and resets then take at most ``seconds``; None: as it is.
+
+    The limit is a timer of the system, and its signal is ours from then on. Code that never returns
+    to Python is not interrupted.
+    """
     if seconds is None:
         return env
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGALRM"):
@@ -61,37 +65,35 @@ def limited(env: Any, seconds: float | None) -> Any:
             f"{named('step_timeout')} works in the main thread on Linux and macOS only; leave it "
             "out."
         )
+    signal.signal(signal.SIGALRM, ring)
     made: Any = VectorWrapper(env) if isinstance(env, VectorEnv) else gymnasium.Wrapper(env)
+    made.step, made.reset = bounded(env.step, seconds), bounded(env.reset, seconds)
+    close = bounded(env.close, seconds)
 
-    def within(call: Callable[..., Any]) -> Callable[..., Any]:
-        def bounded(*args: Any, **kwargs: Any) -> Any:
-            with at_most(seconds):
-                return call(*args, **kwargs)
+    def closed() -> None:  # an environment that hangs may also hang here
+        with suppress(Misfit):
+            close()
 
-        return bounded
-
-    def close() -> None:  # an environment that hangs may also hang here
-        with suppress(Misfit), at_most(seconds):
-            env.close()
-
-    made.step, made.reset, made.close = within(env.step), within(env.reset), close
+    made.close = closed
     return made
 
 
-@contextmanager
-def at_most(seconds: float) -> Iterator[None]:
-    """Raises Misfit if the block takes longer. Code that never returns to Python goes on."""
+def ring(*_: Any) -> None:
+    """Handles the signal of the timer."""
+    raise Hung
 
-    def ring(*_: Any) -> None:
-        raise Hung
 
-    before = signal.signal(signal.SIGALRM, ring)
-    theirs = signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    except Hung:
-        limit = named("step_timeout")
-        raise Misfit(f"it did not return within {seconds:g} seconds, the {limit}") from None
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, *theirs)
-        signal.signal(signal.SIGALRM, before or signal.SIG_DFL)
+def bounded(call: Callable[..., Any], seconds: float) -> Callable[..., Any]:
+    """Returns ``call``, which then raises Misfit where it takes longer."""
+
+    def within(*args: Any, **kwargs: Any) -> Any:
+        before = signal.setitimer(signal.ITIMER_REAL, seconds)
+        try:
+            return call(*args, **kwargs)
+        except Hung:
+            limit = named("step_timeout")
+            raise Misfit(f"it did not return within {seconds:g} seconds, the {limit}") from None
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, *before)
+
+    return within
