@@ -561,6 +561,7 @@ def tried(reader: Reader, data: bytes, home: Path) -> Outcome:
 
 def warm_up(reader: Reader, seeds: list[bytes], home: Path, report: bool = True) -> None:
     """Reads sound inputs unwatched: what is imported and compiled once, by our own code, is so."""
+    importlib.import_module("lpo.envs.host.native")  # a checkpoint of 0.1 makes its environment
     read_config(home, sound_configs()[-1])  # the types of all options are looked up once
     if report:
         from lpo.report import main
