@@ -447,8 +447,8 @@ def read_content(folder: Path, data: bytes) -> None:
     path = folder / "a.parquet"
     try:
         write_content(path, json.loads(data))
-    except Exception:
-        return  # not a content that a file can have
+    except Exception as error:
+        raise Unfit from error
     look(path, data)
 
 
@@ -526,8 +526,12 @@ def watched(folder: Path) -> Iterator[None]:
         WATCH["folder"] = None
 
 
+class Unfit(Exception):
+    """No file can hold the input."""
+
+
 class Outcome(NamedTuple):
-    kind: str  # read, refused or found
+    kind: str  # read, refused or found; unfit inputs are not counted
     words: str
     seconds: float
 
@@ -547,6 +551,8 @@ def tried(reader: Reader, data: bytes, home: Path) -> Outcome:
         words = str(error)
         good = "\n" not in words and words.endswith((".", "?", "`", ")", "…"))
         kind = "refused" if good else "found"
+    except Unfit:
+        kind, words = "unfit", ""
     except Exception as error:
         at = traceback.extract_tb(error.__traceback__)
         ours = [f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in at if "lpo" in f.filename]
@@ -596,6 +602,8 @@ class Tally:
 
     def add(self, outcome: Outcome, data: bytes) -> None:
         v = self.values
+        if outcome.kind == "unfit":
+            return
         v["inputs"] += 1
         v[outcome.kind] += 1
         v["seconds"] += outcome.seconds
