@@ -653,7 +653,7 @@ def fuzz(name: str, inputs: int, home: Path) -> None:
             return atheris.Mutate(data, len(data) + 64)[:longest]
         return changed(reader, rng, data)[:longest]
 
-    flags = [f"-runs={inputs}", "-max_len=60000", f"-rss_limit_mb={MEMORY}", "-timeout=60",
+    flags = [f"-runs={inputs}", "-max_len=60000", f"-rss_limit_mb={MEMORY}", "-timeout=600",
              "-verbosity=0", f"-artifact_prefix={tally.folder}/found/", "-len_control=0",
              str(tally.folder / "corpus"), str(tally.folder / "seeds")]  # fmt: skip
     atheris.Setup([sys.argv[0], *flags], one, custom_mutator=mutator)

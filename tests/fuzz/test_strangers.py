@@ -503,6 +503,9 @@ def test_writing_follows_no_link(tmp_path):
         (b"9" * 5000, "4300 digits"),
         (b"[9223372036854775808]", "whole number that is too large"),
         (b'"\xff"', "utf-8"),
+        (b'"\\uD800"', "half of a character"),
+        (b'{"\\udfff": 1}', "half of a character"),
+        (b'"\xed\xa0\x80"', "utf-8"),
     ],
 )
 def test_json_that_is_no_data_is_refused(text, words, tmp_path):
@@ -577,6 +580,17 @@ def test_wrong_values_of_a_run_are_named(name, text, words, tmp_path):
     (run / name).write_text(text)
     with pytest.raises(LPOError, match=words):
         read_directory(run)
+
+
+def test_halves_of_characters_are_left_out(tmp_path):
+    """They came as far as the tables of a report, and no file can hold them."""
+    run = run_files(tmp_path / "run", env="CartPole-v1")
+    lines = ['{"env_steps": 1, "\\ud800": 1}', '{"env_steps": 2, "\\ud83d\\ude00": 2}']
+    (run / "metrics.jsonl").write_text("\n".join(lines) + "\n")
+    assert read_directory(run).rows == [{"env_steps": 2, "😀": 2}]
+    odd = run.rename(os.fsdecode(os.fsencode(tmp_path) + b"/a\xff"))
+    with pytest.raises(LPOError, match="not UTF-8; rename the folder"):
+        read_directory(odd)
 
 
 def test_what_is_not_finite_was_not_logged(tmp_path):
