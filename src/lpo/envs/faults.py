@@ -73,6 +73,8 @@ def limited(env: Any, seconds: float | None) -> Any:
     def closed() -> None:  # an environment that hangs may also hang here
         with suppress(Misfit):
             close()
+        if isinstance(env, VectorEnv):
+            env.closed = True  # else it closes itself again, without a limit, when it is deleted
 
     made.close = closed
     return made
