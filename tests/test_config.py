@@ -9,8 +9,9 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from lpo import algorithms, config
+from lpo import LPOW, Agent, algorithms, config
 from lpo.bonus import RND, BonusPart, Elliptic, NoBonus, WidthNetwork
+from lpo.cli.train import read_command
 from lpo.config import Config, configure, flat, leaves, with_options
 from lpo.envs.task import TaskOptions
 from lpo.errors import LPOError
@@ -30,7 +31,20 @@ def test_the_papers_table():
     assert (c.bonus.gamma_int, c.ppo.gamma_ext) == (0.999, 0.99)
     assert (c.bonus.alpha, c.bonus.beta, c.ppo.learning_rate) == (2, 1, 1e-4)
     for env, size in (("Hopper", 32), ("Walker2d", 16), ("HalfCheetah", 16)):
-        assert configure(env=f"lpo/Sparse{env}-v0").ppo.batch_size == size
+        assert configure(env=f"lpo/Sparse{env}-v0", preset="paper").ppo.batch_size == size
+    assert configure("lpo") == configure(preset="paper")
+
+
+def test_the_default_is_one_row_for_command_and_python():
+    c = configure(env="lpo/SparseWalker2d-v0")
+    assert c == read_command(["--env", "lpo/SparseWalker2d-v0"]).config
+    assert c == Agent("lpo/SparseWalker2d-v0").config == LPOW("lpo/SparseWalker2d-v0").config
+    assert (c.algo, c.bonus.weighing.kind, c.ppo.batch_size, c.task.periodic) == (
+        "lpo-w", "sized-fading", 64, "auto",
+    )  # fmt: skip
+    assert configure(preset="gpu").algo == "lpo-w"
+    with pytest.raises(LPOError, match="not in the paper"):
+        configure("lpo-w", preset="paper")
 
 
 def test_the_defaults_of_sb3():
@@ -61,6 +75,7 @@ def test_the_table_of_algorithms():
         for name, row in algorithms.ALGORITHMS.items()
     }
     assert parts == {
+        "lpo-w": (RND, Every, Reset),
         "lpo": (RND, Growth, Reset),
         "lpo-s": (RND, Sensitivity, Reset),
         "eniac": (RND, Every, Reset),

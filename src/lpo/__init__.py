@@ -13,7 +13,7 @@ except PackageNotFoundError:  # a source tree that is not installed
     __version__ = "0+unknown"
 
 if TYPE_CHECKING:
-    from lpo.agent import ENIAC, LPO, LPOS, PCPG, PPO, RND, Agent, ENIACOriginal
+    from lpo.agent import ENIAC, LPO, LPOS, LPOW, PCPG, PPO, RND, Agent, ENIACOriginal
     from lpo.config import Config, configure
     from lpo.errors import LPOError
     from lpo.policy import Policy
@@ -23,6 +23,7 @@ __all__ = [
     "ENIAC",
     "LPO",
     "LPOS",
+    "LPOW",
     "PCPG",
     "PPO",
     "RND",

@@ -37,7 +37,7 @@ class Agent:
         env: Any = DEFAULT_ENV,
         *,
         algo: str | None = None,
-        preset: str = "paper",
+        preset: str | None = None,
         eval_env: Any = None,
         loggers: Sequence[Logger | str] = (),
         config: Config | None = None,
@@ -49,8 +49,9 @@ class Agent:
         Args:
             env: a Gymnasium id, an Env, a function that makes one, a VectorEnv, or a VecEnv of
                 stable-baselines3.
-            algo: a row of the table, for instance "lpo-s" (the row of the class by default).
-            preset: named values to start from.
+            algo: a row of the table, for instance "lpo-s"; by default the row of the class, or the
+                one for tasks that nobody has looked at.
+            preset: named values to start from, for instance "paper"; by default those of the row.
             eval_env: an environment for evaluations, where ``env`` is an object.
             loggers: objects with ``write(step, metrics, timing)``, or names: "tensorboard",
                 "wandb", "mlflow". Named ones keep their files in a new folder in ``runs``.
@@ -76,13 +77,13 @@ class Agent:
         self._policy: Policy | None = None
         self._run = None if saved is None else self._make_run(saved)
 
-    def _row(self, algo: str | None) -> str:
+    def _row(self, algo: str | None) -> str | None:
         if self.row is not None and algo not in (None, self.row):
             raise LPOError(
                 f"{type(self).__name__} is the row {self.row!r} and algo is {algo!r}; "
                 f"use Agent(env, algo={algo!r})."
             )
-        return algo or self.row or "lpo"
+        return algo or self.row
 
     def _make_run(self, saved: Checkpoint | None = None) -> Run:
         trainer = make_trainer(self.config, *self._sources)
@@ -290,6 +291,12 @@ def callbacks(given: Any) -> Callbacks:
             f"{', '.join(names[:-1])} or {names[-1]}."
         )
     return Callbacks(*(call if callable(call) else nothing for call in found))
+
+
+class LPOW(Agent):
+    """The default: RND width on s′, weighed in units of the reward, fading as it is earned."""
+
+    row = "lpo-w"
 
 
 class LPO(Agent):

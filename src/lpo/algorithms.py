@@ -1,14 +1,17 @@
 """The table of algorithms. An algorithm is a bonus, a switch and a start over one engine.
 
 A new algorithm is a new row. Any row can run with another part (``--bonus``, ``--switch``,
-``--start``), for instance as an ablation.
+``--start``), for instance as an ablation. Rows of the paper have the paper's numbers; the default
+has its own, which a search found (docs/practice.md).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
-from lpo.bonus import RND, BonusPart, Elliptic, NoBonus, WidthNetwork
+from lpo.bonus import RND, BonusPart, BySize, Elliptic, NoBonus, SizedFading, WidthNetwork
 from lpo.errors import LPOError, nearest
 from lpo.start import Cover, Reset, StartPart
 from lpo.switch import Every, Growth, Sensitivity, SwitchPart
@@ -21,9 +24,33 @@ class Algorithm(NamedTuple):
     bonus: BonusPart
     switch: SwitchPart
     start: StartPart = Reset()
+    values: Mapping[str, Any] = MappingProxyType({})  # of other options, by their short names
 
 
+DEFAULT = "lpo-w"  # what runs where no row is named
 ALGORITHMS: dict[str, Algorithm] = {
+    "lpo-w": Algorithm(
+        "the default: RND width on s′, weighed in units of the reward, fading as reward is earned",
+        RND(
+            inputs="next",
+            scale=BySize(),
+            weighing=SizedFading(beta_earned=0.025, earned_share=0.3),
+            alpha=1.0,
+            beta=0.25,
+            gamma_int=0.997,
+            learning_rate=3e-4,
+        ),
+        Every(rollout=4096),
+        values=MappingProxyType(
+            {
+                "learning_rate": 3e-4,
+                "batch_size": 64,
+                "advantage_floor": 0.15,
+                "value_gain": 0.0,
+                "periodic": "auto",
+            }
+        ),
+    ),
     "lpo": Algorithm("RND width on (s,a), growing rollouts", RND(), Growth()),
     "lpo-s": Algorithm(
         "RND width on (s,a), switching by online sensitivity sampling", RND(), Sensitivity()

@@ -317,9 +317,10 @@ ENV_VALUES: dict[str, dict[str, Any]] = {
     "lpo/SparseHalfCheetah-v0": {"batch_size": 16},
 }
 
-# Named values to start from: `paper` is the default, the others change what their line says.
+# Named values to start from. Without one a row has its own numbers: those of the paper's table, and
+# of `algorithms.DEFAULT` those that the search found.
 PRESETS = {
-    "paper": Preset("the paper's table, batch size by environment", {}),
+    "paper": Preset("the paper's table, batch size by environment; lpo if no row is named", {}),
     "sb3": Preset(
         "stable-baselines3's PPO defaults: one environment, no observation normalisation",
         {
@@ -363,17 +364,23 @@ PRESETS = {
 
 
 def configure(
-    algo: str = "lpo", *, env: str = DEFAULT_ENV, preset: str = "paper", **values: Any
+    algo: str | None = None, *, env: str = DEFAULT_ENV, preset: str | None = None, **values: Any
 ) -> Config:
     """Returns the configuration of a row, a preset and options by their short names."""
-    row = algorithms.get(algo)
-    if preset not in PRESETS:
+    if preset is not None and preset not in PRESETS:
         raise LPOError(f"No preset is called {preset!r}; choose one of {', '.join(PRESETS)}.")
+    algo = algo or ("lpo" if preset == "paper" else algorithms.DEFAULT)
+    row = algorithms.get(algo)
+    if preset == "paper" and row.values:
+        raise LPOError(
+            f"{algo} is not in the paper; leave {named('preset')} paper out, or choose another row."
+        )
     base = Config(algo=algo, bonus=row.bonus, switch=row.switch, start=row.start)
-    known = ENV_VALUES.get(env, {}) if isinstance(env, str) else {}
+    papers = ENV_VALUES.get(env, {}) if isinstance(env, str) and not row.values else {}
     names = {leaf.short for leaf in leaves(base)}  # a row has not all options of a preset
-    chosen = {k: v for k, v in PRESETS[preset].values.items() if k in names}
-    return with_options(base, {**known, **chosen, "env": env, **values})
+    chosen = PRESETS[preset].values if preset is not None else {}
+    chosen = {k: v for k, v in chosen.items() if k in names}
+    return with_options(base, {**papers, **row.values, **chosen, "env": env, **values})
 
 
 def as_row(c: Config, algo: str) -> Config:

@@ -191,7 +191,9 @@ def test_the_bonus_reaches_the_advantage_by_the_amount_worked_out_by_hand():
 
     Â_ext = (½·8, 8) = (4, 8);  Â_int = (1 + ¼, 1);  Â = 2Â_ext + 3Â_int = (11.75, 19).
     """
-    c = configure(gae_lambda=1.0, num_envs=1, gamma_ext=0.5, gamma_int=0.25, alpha=2.0, beta=3.0)
+    c = configure(
+        "lpo", gae_lambda=1.0, num_envs=1, gamma_ext=0.5, gamma_int=0.25, alpha=2.0, beta=3.0
+    )
     parts = assemble(c, problem(c))._replace(bonus=fixed(1.0))
     state = init_state(parts, 0)
     zero = jax.tree.map(jnp.zeros_like, state.params.critics)
@@ -211,7 +213,7 @@ def test_the_bonus_reaches_the_advantage_by_the_amount_worked_out_by_hand():
 @pytest.mark.slow
 def test_the_bonus_reaches_the_gradient():
     """Where no reward was found, the policy moves with the bonus and stands still without it."""
-    c = configure(normalize_advantage=False, num_envs=2)
+    c = configure("lpo", normalize_advantage=False, num_envs=2)
     data = rollout()
     gradients = {}
     for b in (0.0, 1.0):
@@ -230,7 +232,7 @@ def test_the_bonus_reaches_the_gradient():
 def test_below_the_floor_an_advantage_makes_a_step_of_its_size():
     """Ratios are 1 at first, so the gradient is linear in the normalised advantage. Its spread is
     about .01; with a floor of 1 it is divided by 1, with a floor of 0 by that spread."""
-    c = configure(num_envs=2)
+    c = configure("lpo", num_envs=2)
     parts = assemble(c, problem(c))
     state = init_state(parts, 0)
     batch = prepare(parts, state, rollout()).batch

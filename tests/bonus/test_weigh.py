@@ -5,7 +5,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lpo.bonus.weigh import Balanced, BalancedFading, Fading, Fixed, Streams, earned
+from lpo.bonus.weigh import (
+    Balanced,
+    BalancedFading,
+    Fading,
+    Fixed,
+    Sized,
+    SizedFading,
+    Streams,
+    earned,
+)
 from lpo.engine.rollout import empty_rollout
 
 STREAMS = Streams(jnp.array([0.5, 0.9]), jnp.array([2.0, 1.0]), jnp.array([True, False]))
@@ -72,6 +81,31 @@ def test_the_bonus_fades_with_the_share_that_earns_and_comes_back_when_it_is_los
     weights, state, metrics = rule.update(state, STREAMS, a, NOTHING)
     np.testing.assert_allclose(weights, [2, 0.783333], rtol=1e-5)
     assert float(metrics["advantage/int_weight"]) == pytest.approx(0.783333, rel=1e-5)
+
+
+def test_the_bonus_advantage_has_the_size_beta_and_the_reward_keeps_its_units():
+    """α = 2, β = 1; |Â_int| = .5, then .1, with a half-life of 8 steps.
+
+    First β/.5 = 2. Then the mean square is (4·.25 + 8·.01)/12 = .09, and β/.3 = 3.333. Nothing
+    but critic error is in Â_ext until a reward has come; then its weight is α, whatever its size.
+    """
+    rule = Sized(memory=8.0).make()
+    a = jnp.stack([jnp.full((4, 2), 4.0), jnp.full((4, 2), -0.5)])
+    weights, state, _ = rule.update(rule.init(), STREAMS, a, NOTHING)
+    np.testing.assert_allclose(weights, [0.0, 2.0], rtol=1e-6)
+    weights, state, _ = rule.update(state, STREAMS, a / 5, FOUND)
+    np.testing.assert_allclose(weights, [2.0, 10 / 3], rtol=1e-5)
+    weights, _, _ = rule.update(state, STREAMS, a, NOTHING)
+    assert float(weights[0]) == 2.0
+
+
+def test_sized_weights_fade_too():
+    """Fading gives β = .35, as above; it is then over the size .5."""
+    rule = SizedFading(memory=8.0, beta_earned=0.2, earned_share=0.5).make()
+    a = jnp.stack([jnp.full((4, 2), 4.0), jnp.full((4, 2), -0.5)])
+    weights, _, metrics = rule.update(rule.init(), STREAMS, a, FOUND)
+    np.testing.assert_allclose(weights, [2.0, 0.7], rtol=1e-6)
+    assert set(metrics) == {"advantage/ext_weight", "advantage/int_weight", "rollout/earned"}
 
 
 def test_balanced_weights_are_over_the_recent_sizes():

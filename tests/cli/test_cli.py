@@ -13,7 +13,7 @@ from lpo.runs.directory import RunDirectory
 
 TINY = """
     --steps 1200 --num-envs 4 --rollout 160 --batch-size 16 --epochs 2 --hidden 8 --eval-every 400
-    --eval-episodes 2 --eval-max-steps 50 --checkpoint-every 300
+    --eval-episodes 2 --eval-max-steps 50 --checkpoint-every 300 --algo lpo
 """.split()  # noqa: SIM905 - as it is typed
 
 

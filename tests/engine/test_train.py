@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 from lpo.algorithms import ALGORITHMS
+from lpo.engine.evaluate import normalized_return, success_rate
+from lpo.engine.rollout import Episode
+from lpo.envs import make_batch
 from lpo.errors import LPOError
 from lpo.runs.run import make_trainer
 
@@ -219,6 +222,14 @@ def test_evaluation_leaves_training_alone(tiny):
     assert_same(plain, with_eval)
     names = ("return", "length", "normalized_return", "success", "episodes")
     assert set(scores) == {f"eval/{name}" for name in names}
+
+
+def test_a_task_may_declare_the_return_that_counts_0():
+    """(ret + 500)/430 for Acrobot's −500 to −70, cut off at 0 and 1."""
+    task = make_batch("Acrobot-v1", 1).description
+    episodes = [Episode(ret, 1, None) for ret in (-500.0, -285.0, -70.0, -60.0)]
+    assert normalized_return(episodes, task) == pytest.approx((0 + 0.5 + 1 + 1) / 4)
+    assert success_rate(episodes, task) == 0.5  # Gymnasium's threshold is −100
 
 
 def test_budget_is_met_exactly_when_it_divides(tiny):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
 
 from lpo.envs import make_batch
+from lpo.envs.host.episodes import episode_seed
 from lpo.errors import LPOError
 
 from .toys import Spaces
@@ -127,3 +131,49 @@ def test_refused_actions(space):
     with pytest.raises(LPOError, match="not supported; wrap it in a") as e:
         make_batch(Spaces(LINE, space), 1)
     assert str(space) in str(e.value)
+
+
+KEY_CORRIDOR = "MiniGrid-KeyCorridorS3R3-v0"
+
+
+def test_a_grid_is_one_hot():
+    """Every cell, the direction and the mission; each read back is what MiniGrid observed."""
+    pytest.importorskip("minigrid")
+    batch = make_batch(KEY_CORRIDOR, 1)
+    env = gymnasium.make(KEY_CORRIDOR)
+    row, (raw, _) = batch.reset(3)[0], env.reset(seed=episode_seed(3, 0, 0))
+    assert sorted(set(row.tolist())) == [0.0, 1.0]
+    direction, image, mission = np.split(row, [4, 4 + 49 * 21])
+    cells = np.split(image.reshape(7, 7, 21), [11, 17], axis=-1)  # objects, colours, states
+    assert direction.argmax() == raw["direction"]
+    assert np.array_equal(np.stack([codes.argmax(-1) for codes in cells], -1), raw["image"])
+    colours = ["blue", "green", "grey", "purple", "red", "yellow"]
+    assert raw["mission"] == f"pick up the {colours[mission.argmax()]} ball"
+    assert row.sum() == 1 + 3 * 49 + 1
+    found = batch.description
+    assert (found["horizon"], found["max_return"], found["success_return"]) == (270, 1.0, 0.05)
+
+
+def test_what_a_grid_observes_may_hold_a_mission_that_never_changes():
+    """It is left out, so a policy takes observations with it and without."""
+    pytest.importorskip("minigrid")
+    env = gymnasium.make("MiniGrid-Empty-5x5-v0")
+    batch, (raw, _) = make_batch(env, 1), env.reset(seed=episode_seed(0, 0, 0))
+    assert batch.observation_space.shape == (4 + 49 * 21,)
+    assert raw["mission"] == "get to the green goal square"
+    assert np.array_equal(batch.codec.observation(raw), batch.reset(0)[0])
+
+
+def test_grids_that_have_no_codes():
+    wrappers = pytest.importorskip("minigrid.wrappers")
+    pixels = wrappers.RGBImgPartialObsWrapper(gymnasium.make("MiniGrid-Empty-5x5-v0"))
+    for env in (pixels, gymnasium.make("BabyAI-GoToObj-v0")):
+        with pytest.raises(LPOError, match="pixels are not supported; wrap it"):
+            make_batch(env, 1)
+
+
+def test_a_grid_without_its_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "minigrid", None)
+    monkeypatch.delitem(gymnasium.registry, KEY_CORRIDOR, raising=False)
+    with pytest.raises(LPOError, match=r"needs `pip install 'lpo-rl\[minigrid\]'`"):
+        make_batch(KEY_CORRIDOR, 1)

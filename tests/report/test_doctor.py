@@ -71,8 +71,16 @@ def test_a_run_that_succeeds_has_nothing():
     assert diagnose([], TASK, LPO) is None
 
 
-def test_where_the_best_episode_earns_on_every_step_a_low_score_is_a_short_episode():
-    found = diagnose(run(0.9, 0.2), TASK | {"max_return": 200.0}, LPO)
+@pytest.mark.parametrize(
+    "task",
+    [
+        {"max_return": 200.0},  # the best episode earns on every step: a low score is a short one
+        {"max_return": None},  # Hopper-v5, whose success is Gymnasium's threshold
+        {"max_return": 280.0, "min_return": -200.0},  # LunarLander-v3
+    ],
+)
+def test_rewarded_steps_say_little_where_the_reward_is_dense(task):
+    found = diagnose(run(0.9, 0.2), TASK | task, LPO)
     assert found is not None and found.name == "still learning"
 
 

@@ -183,6 +183,15 @@ def test_bad_input_of_a_report(sweep, tmp_path, capsys):
     assert "pass another --out" in capsys.readouterr().err
 
 
+def test_a_task_may_declare_the_return_that_scores_0(tmp_path):
+    task = {"id": "Acrobot-v1", "min_return": -500.0, "max_return": -100.0}
+    for name, algo, last in (("a", "ppo", -320.0), ("b", "lpo", -280.0)):
+        write_run(tmp_path / name, [last], task=task, algo=algo, threshold=None)
+    runs = Runs([tmp_path])
+    assert [runs.scores(label)[0].tolist() for label in ("ppo", "lpo")] == [[0.45], [0.55]]
+    assert [row["share_above_half"] for row in cell_rows(runs)] == [0.0, 1.0]
+
+
 def test_a_task_without_a_largest_return_is_scaled_by_the_best_seen(tmp_path):
     task = {"id": "MountainCarContinuous-v0"}
     write_run(tmp_path / "a", [-10.0, 50.0], task=task, algo="ppo", threshold=None)

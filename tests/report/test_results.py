@@ -5,9 +5,11 @@ import runpy
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lpo.report.runs import Runs
+from lpo.report.stats import iqm
 from lpo.report.tables import cell_rows, stream_rows, write_markdown
 
 ROOT = Path(__file__).parents[2]
@@ -18,7 +20,7 @@ pytestmark = pytest.mark.skipif(
 FOUND = sorted(
     str(p.relative_to(EXPERIMENTS))
     for p in EXPERIMENTS.glob("*/results/*.parquet")
-    if p.parts[-3] != "theory"  # studies of the theory have their own format and tests
+    if p.parts[-3] != "theory" and p.stem != "search"  # these have their own formats and tests
 )
 RUNS = {
     "figure1/results/half": 60, "figure1/results/hard": 40,
@@ -113,6 +115,35 @@ def test_the_reasons_of_the_stall_are_those_of_their_scripts():
     posture = script("figure1/posture.py")
     cells = posture["read"](EXPERIMENTS / "figure1/results/posture-ablations.csv", "task")
     assert posture["summary"](cells) in pages()
+
+
+def test_the_table_of_the_default():
+    """A dead row of lock(10) earns .22 of 1.02. All runs of pcpg open it, and none of ppo."""
+    default = script("default/table.py")
+    names = ["components/results/lock10.parquet", "components/results/deepsea.parquet"]
+    lines = default["table"]([EXPERIMENTS / name for name in names], "ppo").splitlines()
+    lock = "| CombinationLock (length=10) |"
+    own = f"{lock} `ppo` | 20 | 0.22 [0.22, 0.22] | 0% | 0.22 [0.22, 0.22] |"
+    assert lines[2] == f"{own} `pcpg`: 0.00 [0.00, 0.00], below |"
+    assert [line.count("against") + line.count("below") for line in lines[:9]] == [1, 0, 1] + [
+        0
+    ] * 6
+    assert f"{lock} `pcpg` | 20 | 1.00 [1.00, 1.00] | 100% |" in lines[3]
+    assert lines[-7].startswith("| `ppo` | 2 |") and lines[-6].startswith("| `pcpg` | 1 |")
+
+
+def test_the_search_for_the_default_is_what_the_page_shows():
+    for table in script("default/search.py")["table"]().split("\n\n"):
+        assert table in pages()
+
+
+def test_every_task_has_the_same_weight():
+    """Two runs at 0 and four at 1: half of the middle half is 0, and not a quarter."""
+    weighed = script("default/table.py")["iqm_of_tasks"]
+    assert weighed([np.zeros(2), np.ones(4)]) == 0.5
+    assert weighed([np.array([0.0, 1.0]), np.ones(4)]) == 1.0
+    scores = [np.random.default_rng(0).random((5, 16)) for _ in range(3)]
+    np.testing.assert_allclose(weighed(scores), iqm(scores))
 
 
 def test_no_table_of_numbers_is_left_unchecked():

@@ -23,7 +23,7 @@ from lpo.envs.device import make_device
 from lpo.envs.device.finite import Finite
 from lpo.report.runs import Runs
 from lpo.runs.directory import RunDirectory
-from lpo.sweep.device import GroupRun, groups
+from lpo.sweep.device import GroupRun, groups, parties, run_beside
 from lpo.sweep.grid import Item
 from lpo.types import Rollout
 
@@ -290,6 +290,62 @@ def test_buffers_that_overflow_grow_and_no_turn_is_lost(tmp_path, monkeypatch, c
     assert capsys.readouterr().out.count("were too small; going on with") == 2
     plain, tight = (tmp_path / n / "run" / "metrics.jsonl" for n in ("plain", "tight"))
     assert plain.read_bytes() == tight.read_bytes()
+
+
+class Costly(Tight):
+    costly = True
+
+
+def rows_of_one_task():
+    """Three groups: constant, growing, and sensitivity-driven rollouts, one with other worlds."""
+    return [
+        Item(f"{algo}-{seed}", algo, small(algo, steps=640, seed=seed, **more))
+        for algo, more in (("ppo", {"num_envs": 2}), ("lpo", {}), ("lpo-s", {}))
+        for seed in (0, 1)
+    ]
+
+
+@pytest.mark.slow
+def test_groups_that_step_together_end_as_they_would_alone(tmp_path, monkeypatch, capsys):
+    items = rows_of_one_task()
+    assert len(parties(groups(items))) == 3
+    for group in groups(items):
+        assert GroupRun(tmp_path / "alone", group).finish([])
+    make = lambda room: lambda task: Costly(task.env, (("size", 5),), room=room)  # noqa: E731
+    for name, room in (("beside", 4), ("tight", 2)):
+        monkeypatch.setattr("lpo.sweep.device.make_device", make(room))
+        (party,) = parties(groups(items))
+        assert run_beside(tmp_path / name, party, [])
+    assert capsys.readouterr().out.count("were too small; going on with") == 3  # one for each group
+    for item in items:
+        alone, *others = (tmp_path / n / item.name for n in ("alone", "beside", "tight"))
+        for other in others:
+            for file in ("metrics.jsonl", "checkpoints/000000000640.safetensors"):
+                assert (alone / file).read_bytes() == (other / file).read_bytes(), (other, file)
+
+
+@pytest.mark.slow
+def test_groups_that_step_together_go_on_after_a_stop(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "lpo.sweep.device.make_device", lambda task: Costly(task.env, (("size", 5),), room=4)
+    )
+    (party,) = parties(groups(rows_of_one_task()))
+    assert run_beside(tmp_path / "whole", party, [])
+    stopped: list[int] = []
+    settle = GroupRun.settle
+
+    def stop_then(run, group, metrics, began):
+        if run.reached() >= 256:
+            stopped.append(2)
+        return settle(run, group, metrics, began)
+
+    monkeypatch.setattr(GroupRun, "settle", stop_then)
+    assert not run_beside(tmp_path / "cut", party, stopped)
+    monkeypatch.setattr(GroupRun, "settle", settle)
+    assert run_beside(tmp_path / "cut", party, [])
+    for item in (item for items in party for item in items):
+        whole, cut = (tmp_path / n / item.name / "metrics.jsonl" for n in ("whole", "cut"))
+        assert whole.read_bytes() == cut.read_bytes()
 
 
 @pytest.mark.slow

@@ -1,10 +1,12 @@
 """Sweeps: grids, where runs stand, one writer per run, failures that stop nothing, kills."""
 
+import importlib.util
 import os
 import signal
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +87,15 @@ def test_variants_are_crossed_or_stand_alone():
     assert [i.label for i in crossed.items] == ["ppo-a", "lpo-a", "ppo-b", "lpo-b"]
 
 
+def test_a_variant_may_start_from_a_preset_of_its_own():
+    variants = {"ppo": {"algo": "ppo"}, "sb3": {"algo": "ppo", "preset": "sb3"}}
+    grid = expand(values(algos=None, seeds=1, variants=variants, overrides={"epochs": 3}))
+    found = [(i.label, i.config.task.num_envs, i.config.network.normalize_obs) for i in grid.items]
+    assert found == [("ppo", 8, True), ("sb3", 1, False)]
+    assert {i.config.ppo.epochs for i in grid.items} == {3}  # an override counts more
+    assert {i.config.algo for i in grid.items} == {"ppo"}
+
+
 def test_an_override_reaches_the_rows_that_read_it():
     grid = expand(values(seeds=1, overrides={"beta": 2.0, "hidden": [32, 32]}))
     betas = {i.config.algo: flat(i.config).get("beta") for i in grid.items}
@@ -121,6 +132,7 @@ def test_only_native_tasks_are_given_a_thread_count():
         ({"variants": {"a/b": {}}}, "name of a folder"),
         ({"variants": {"a": {"algo": "lpo"}}}, "remove it"),
         ({"variants": {"a": 3}}, "[variants.NAME]"),
+        ({"variants": {"a": {"preset": "best"}}}, "No preset is called 'best'"),
         ({"name": "../up"}, "name of a folder"),
     ],
 )
@@ -336,7 +348,9 @@ def test_the_grids_of_the_experiments_are_sound(monkeypatch):
     folder = Path(__file__).parents[2] / "experiments"
     monkeypatch.syspath_prepend(str(folder / "ablations"))  # an environment of its own
     import_package("cheetah")
-    grids = {path.stem: read_grid(path) for path in folder.rglob("*.toml")}
+    optional = () if importlib.util.find_spec("minigrid") else ("confirm-grids",)
+    paths = [path for path in folder.rglob("*.toml") if path.stem not in optional]
+    grids = {path.stem: read_grid(path) for path in paths}
     assert {"half", "hard", "steps10k", "steps200k", "parts", "smoke"} <= set(grids)
     figure1 = grids["half"].items
     assert len(figure1) == 60 and {i.config.steps for i in figure1} == {2_000_000}
@@ -347,8 +361,17 @@ def test_the_grids_of_the_experiments_are_sound(monkeypatch):
     algos = ("ppo", "eniac", "rnd", "lpo", "lpo-s", "pcpg", "eniac-original")
     crossed = {f"{a}-{n}" for a in algos for n in ("norm", "raw")}
     assert labels == crossed | {f"{a}-{n}-reset" for a in algos[-2:] for n in ("norm", "raw")}
-    counts = {"parts": 100, "reasons": 70, "posture": 30, "works": 32}
+    counts = {"parts": 100, "reasons": 70, "posture": 30, "works": 32, "dense": 192}
     assert {name: len(grids[name].items) for name in counts} == counts
+
+
+def test_the_default_is_the_same_in_all_its_grids():
+    folder = Path(__file__).parents[2] / "experiments" / "default"
+    found = [tomllib.loads(path.read_text()) for path in sorted(folder.glob("*.toml"))]
+    assert len(found) > 1
+    for grid in found:
+        assert grid["variants"]["default"] == found[0]["variants"]["default"]
+        assert min(grid["seeds"]) >= 100 and len(set(grid["seeds"])) >= 16
 
 
 def test_the_wrapped_cheetah_is_the_cheetah_seen_modulo_a_turn_and_the_counted_one_both(

@@ -1,10 +1,13 @@
 """How the two advantages are weighed: Â = w_ext Â_ext + w_int Â_int (line 8 of Algorithm 7).
 
-The paper's weights are fixed, w = (α, β). Two other rules, alone or together:
+The paper's weights are fixed, w = (α, β). Three other rules, the last one alone or with another:
 
-balanced: w = (α/max(σ_ext, floor), β/σ_int), where σ is the recent root mean square of an
-    advantage. So β means the same on every task. Until a reward other than 0 has been met, Â_ext
-    is an error of the critic and nothing else. Its weight is then 0, and it does not enter σ_ext.
+sized: w = (α, β/σ_int), where σ is the recent root mean square of an advantage. So β is the size
+    of the bonus advantage, in units of the reward. Until a reward other than 0 has been met, Â_ext
+    is an error of the critic and nothing else, and its weight is 0.
+
+balanced: w = (α/max(σ_ext, floor), β/σ_int). So β is the ratio of the two, whatever the reward.
+    What came before the first reward does not enter σ_ext.
 
 fading: β becomes β + (β′ − β)·min{1, m/m′}: β where no reward is earned, and β′ once the share m of
     steps that earn reward has reached m′. A step counts by the next reward r of its episode, k
@@ -74,6 +77,36 @@ def fixed() -> Weigh:
 
 Memory = Annotated[Axis[Positive], Short("weighing_memory")]
 Floor = Annotated[Axis[Positive], Short("weighing_floor")]
+
+
+@Weighing.kinds.add
+@options
+class Sized(Weighing):
+    """β over the size of the bonus advantage: β is in units of the reward."""
+
+    kind: ClassVar[str] = "sized"
+    memory: Memory = 20_000.0
+    """Half-life of the size, in environment steps."""
+
+    def make(self) -> Weigh:
+        return sized(self.memory)
+
+
+class SizedState(NamedTuple):
+    met: Array  # [] a reward other than 0 has been met
+    int: Average  # of Â_int²
+
+
+def sized(half_life: Scalar) -> Weigh:
+    """Returns the weights (α, β/σ_int)."""
+
+    def update(state: SizedState, streams: Streams, a: Array, rollout: Rollout):
+        met = state.met | (rollout.valid & (rollout.reward != 0)).any()
+        bonus = add_to_average(state.int, (a[1] ** 2).sum(), rollout.valid.sum(), half_life)
+        weights = streams.weights * jnp.array([met, 1 / jnp.sqrt(bonus.value + 1e-16)])
+        return weights, SizedState(met, bonus), weight_metrics(weights)
+
+    return Weigh(lambda: SizedState(jnp.bool_(False), no_average()), update)
 
 
 @Weighing.kinds.add
@@ -178,6 +211,22 @@ class BalancedFading(Balanced, Fading):
         return one_after_the_other(
             fading(self.memory, self.beta_earned, self.earned_share, self.earned_reward),
             balanced(self.memory, self.floor),
+        )
+
+
+@Weighing.kinds.add
+@options
+class SizedFading(Sized, Fading):
+    """Both: β fades once reward is earned, and is over the size of the bonus advantage."""
+
+    kind: ClassVar[str] = "sized-fading"
+    memory: Memory = 20_000.0
+    """Half-life of the size and of the share of steps that earn reward, in environment steps."""
+
+    def make(self) -> Weigh:
+        return one_after_the_other(
+            fading(self.memory, self.beta_earned, self.earned_share, self.earned_reward),
+            sized(self.memory),
         )
 
 

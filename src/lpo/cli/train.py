@@ -16,17 +16,17 @@ from lpo.envs.task import DEFAULT_ENV
 from lpo.errors import LPOError
 from lpo.options import PositiveInt, fields_of, options
 
-SUMMARY = """Train an agent. Without arguments: LPO on SparseHopper, about a minute. This list shows
-the options of the chosen row and parts; add --algo, --bonus, --switch, --start or --features to
---help to see others."""
+SUMMARY = """Train an agent. Without arguments: the default on SparseHopper, about a minute. This
+list shows the options of the chosen row and parts; add --algo, --bonus, --switch, --start or
+--features to --help to see others."""
 
 
 @options
 class RunOptions:
     """Where a run is written, and the values it starts from."""
 
-    preset: str = "paper"
-    """Named set of values to start from (see `lpo list`)."""
+    preset: str | None = None
+    """Named set of values to start from (see `lpo list`; by default those of the row)."""
     config: Path | None = None
     """Start from the config.json of a run. Other flags override its values."""
     out: Path | None = None
@@ -92,9 +92,7 @@ def base_config(chosen: Any) -> Config:
         c = config.read(Path(chosen.config))
         c = c if chosen.algo in (None, c.algo) else config.as_row(c, chosen.algo)
     else:
-        c = config.configure(
-            chosen.algo or "lpo", env=chosen.env or DEFAULT_ENV, preset=chosen.preset or "paper"
-        )
+        c = config.configure(chosen.algo, env=chosen.env or DEFAULT_ENV, preset=chosen.preset)
     for name in CHOICES:
         if (kind := getattr(chosen, name)) is not None:
             c = config.with_part(c, name, kind)

@@ -7,6 +7,7 @@ run that has reached its budget, or its switch, stands still until the others ar
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -77,6 +78,7 @@ class Walk(NamedTuple):
     """A rollout under way."""
 
     row: Array  # [] rows so far
+    last: Array  # [] rows at which it ends, at the latest
     moving: Moving
     switch: Any
     buffer: Rollout  # [T, R, N, …]
@@ -176,7 +178,16 @@ class Program:
 
     def iterate(self, group: Group, axes: Axes, until: Array) -> tuple[Group, dict[str, Array]]:
         """One turn: collect D_k until the switch of every run has fired, then learn from it."""
-        walk = self.collect(group, axes, until)
+        return self.learn(self.collect(group, axes, until), group, axes)
+
+    def learn_from(
+        self, walk: Walk, group: Group, axes: Axes, until: Array
+    ) -> tuple[Group, dict[str, Array]]:
+        """What follows a rollout that was collected beside others."""
+        return self.learn(self.arrive(walk, group, axes, until), group, axes)
+
+    def learn(self, walk: Walk, group: Group, axes: Axes) -> tuple[Group, dict[str, Array]]:
+        """Lines 7 to 10 for the runs that have collected something."""
         worked = walk.rows > 0
         rollout = jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), walk.buffer)
         rollout = rollout._replace(last_obs=walk.moving.worlds.obs)
@@ -215,34 +226,47 @@ class Program:
 
     def collect(self, group: Group, axes: Axes, until: Array) -> Walk:
         """Lines 5 and 6: every run acts until its switch fires or its budget is spent."""
+        params = self.params(axes, *group.moving.returns.shape)
+        step = lambda w: self.step(w, group, axes, params, until)  # noqa: E731
+        walk = self.set_out(group, axes, until)
+        if self.in_step:
+            walk = jax.lax.fori_loop(0, walk.last, lambda i, w: step(w), walk)
+        else:
+            walk = jax.lax.while_loop(lambda w: ~self.ended(w), step, walk)
+        return self.arrive(walk, group, axes, until)
+
+    def set_out(self, group: Group, axes: Axes, until: Array) -> Walk:
+        """Returns a rollout of no rows."""
         runs, n = group.moving.returns.shape
-        params = self.params(axes, runs, n)
-        wait = self.waits(group.switch, runs)
+        due = -(-self.waits(group.switch, runs) // n)
+        left = -(-(until - group.moving.env_steps[0]) // n)
+        ahead = jnp.clip(jnp.minimum(due[0], left), 0, self.rows)
         zero = jnp.zeros(runs, jnp.int32)
-        walk = Walk(
+        return Walk(
             row=jnp.int32(0),
+            last=ahead if self.in_step else jnp.int32(self.rows),
             moving=group.moving,
             switch=group.switch,
             buffer=self.empty(runs),
             ended=Ended(*(jnp.zeros(runs) for _ in Ended._fields)),
             seen=zero,
-            due=-(-wait // n),
+            due=due,
             rows=zero,
             fired=group.moving.env_steps >= until,
             looked=self.first_look(group, axes),
         )
-        if self.in_step:
-            left = -(-(until - group.moving.env_steps[0]) // n)
-            ahead = jnp.clip(jnp.minimum(walk.due[0], left), 0, self.rows)
-            go = lambda i, w: self.step(w, group, axes, params)  # noqa: E731
-            walk = jax.lax.fori_loop(0, ahead, go, walk)
-            asked = (ahead > 0) & ((ahead >= walk.due) | (ahead >= self.rows))
-            return self.ask(walk, asked, group.train, axes, until)
-        return jax.lax.while_loop(
-            lambda w: (w.row < self.rows) & ~w.fired.all(),
-            lambda w: self.look(self.step(w, group, axes, params), group.train, axes, until),
-            walk,
-        )
+
+    def ended(self, walk: Walk) -> Array:
+        """Whether a rollout is complete."""
+        full = walk.row >= walk.last
+        return full if self.in_step else full | walk.fired.all()
+
+    def arrive(self, walk: Walk, group: Group, axes: Axes, until: Array) -> Walk:
+        """Asks the switches at the end of a rollout in step; others were asked on the way."""
+        if not self.in_step:
+            return walk
+        asked = (walk.last > 0) & ((walk.last >= walk.due) | (walk.last >= self.rows))
+        return self.ask(walk, asked, group.train, axes, until)
 
     def empty(self, runs: int) -> Rollout:
         shape = (self.rows, runs, self.num_envs)
@@ -258,15 +282,35 @@ class Program:
             last_obs=jnp.zeros((runs, self.num_envs, size)),
         )
 
-    def step(self, walk: Walk, group: Group, axes: Axes, params: dict[str, Array]) -> Walk:
+    def step(
+        self, walk: Walk, group: Group, axes: Axes, params: dict[str, Array], until: Array
+    ) -> Walk:
         """One step of every world; those of a run that waits stand still."""
+        action = self.actions(walk, group, axes)
+        worlds, out = self.simulate(walk.moving.worlds, action, params)
+        return self.record(walk, group, axes, until, action, worlds, out)
+
+    def actions(self, walk: Walk, group: Group, axes: Axes) -> Array:
+        """Actions [R, N] of all runs."""
+        now = walk.moving
+        return jax.vmap(self.act)(
+            group.train, group.known, now.plans, now.worlds.obs, now.env_steps, dict(axes)
+        )
+
+    def record(
+        self,
+        walk: Walk,
+        group: Group,
+        axes: Axes,
+        until: Array,
+        action: Array,
+        worlds: World,
+        out: Stepped,
+    ) -> Walk:
+        """Adds a step of every world to the rollout, and asks the switches whose turn it is."""
         now = walk.moving
         active = jnp.ones_like(walk.fired) if self.in_step else ~walk.fired
         obs = now.worlds.obs
-        action = jax.vmap(self.act)(
-            group.train, group.known, now.plans, obs, now.env_steps, dict(axes)
-        )
-        worlds, out = self.simulate(now.worlds, action, params)
         ret, length = now.returns + out.reward, now.lengths + 1
         done = (out.terminated | out.truncated) & active[:, None]
         plans, own = jax.vmap(self.follow)(
@@ -291,13 +335,14 @@ class Program:
             env_steps=now.env_steps + self.num_envs,
             plans=plans,
         )
-        return walk._replace(
+        walk = walk._replace(
             row=walk.row + 1,
             moving=choose(active, moved, now),
             buffer=walk.buffer._replace(**new),
             ended=ended,
             rows=walk.rows + active,
         )
+        return walk if self.in_step else self.look(walk, group.train, axes, until)
 
     def act(
         self, state: TrainState, known: Any, plans: Any, obs: Array, steps: Array, axes: Axes
@@ -322,11 +367,15 @@ class Program:
         self, worlds: World, action: Array, params: dict[str, Array]
     ) -> tuple[World, Stepped]:
         """One step of all worlds [R, N] as one flat batch."""
-        runs = len(action)
-        limits = jnp.clip(action, self.low[None, None], self.high[None, None])
-        step = jax.vmap(partial(advance, self.env))
-        worlds, out = step(flat(worlds), flat(limits), params)
-        return unflat(worlds, runs), unflat(out, runs)
+        worlds, out = self.physics(flat(worlds), flat(action), params)
+        return unflat(worlds, len(action)), unflat(out, len(action))
+
+    def physics(
+        self, worlds: World, action: Array, params: dict[str, Array]
+    ) -> tuple[World, Stepped]:
+        """One step of worlds [W]."""
+        limits = jnp.clip(action, self.low[None], self.high[None])
+        return jax.vmap(partial(advance, self.env))(worlds, limits, params)
 
     def succeeded(self, out: Stepped, ret: Array) -> Array:
         if out.success is not None:
@@ -383,7 +432,7 @@ class Program:
         runs = len(group.moving.env_steps)
         zero = jnp.zeros(runs, jnp.int32)
         blank = Walk(
-            jnp.int32(0), group.moving, group.switch, self.empty(runs),
+            jnp.int32(0), jnp.int32(0), group.moving, group.switch, self.empty(runs),
             Ended(*(jnp.zeros(runs),) * len(Ended._fields)), zero, zero, zero, zero == 1, {},
         )  # fmt: skip
         shapes = jax.eval_shape(lambda w: self.updates(w, group.train, axes)[2], blank)
@@ -431,10 +480,70 @@ class Program:
         return apply_net(state.params.policy, seen)
 
     def normalized(self, ret: Array) -> dict[str, Array]:
-        largest = self.env.description.get("max_return")
+        task = self.env.description
+        least, largest = task.get("min_return", 0.0), task.get("max_return")
         if largest is None:
             return {}
-        return {"eval/normalized_return": jnp.clip(ret / largest, 0, 1).mean(1)}
+        score = (ret - least) / (largest - least)
+        return {"eval/normalized_return": jnp.clip(score, 0, 1).mean(1)}
+
+
+class Together:
+    """Several programs on one environment, whose worlds take their steps as one batch.
+
+    A step of the physics takes a GPU about as long for few worlds as for many. So rows that cannot
+    share a program share the steps: they collect side by side, and each learns for itself when its
+    rollout is complete, while the others stand still.
+    """
+
+    def __init__(self, programs: Sequence[Program]):
+        self.programs = programs
+        self.set_out = [jax.jit(p.set_out) for p in programs]
+        self.learn = [jax.jit(p.learn_from) for p in programs]
+        self.collect = jax.jit(self._collect)
+
+    def _collect(
+        self, walks: list[Walk], groups: list[Group], axes: list[Axes], until: list[Array]
+    ) -> tuple[list[Walk], Array]:
+        """Goes on with all rollouts until one is complete; also returns which ones are."""
+        programs = self.programs
+        worlds_of = [w.moving.returns.shape for w in walks]
+        params = joined(
+            [p.params(a, *shape) for p, a, shape in zip(programs, axes, worlds_of, strict=True)]
+        )
+
+        def complete(walks: list[Walk]) -> Array:
+            return jnp.stack([p.ended(w) for p, w in zip(programs, walks, strict=True)])
+
+        def step(walks: list[Walk]) -> list[Walk]:
+            each = list(zip(programs, walks, groups, axes, until, strict=True))
+            actions = [p.actions(w, g, a) for p, w, g, a, _ in each]
+            before = joined([flat(w.moving.worlds) for w in walks])
+            after = programs[0].physics(before, joined([flat(a) for a in actions]), params)
+            parts = parted(after, worlds_of)
+            return [
+                p.record(w, g, a, u, action, *part)
+                for (p, w, g, a, u), action, part in zip(each, actions, parts, strict=True)
+            ]
+
+        walks = jax.lax.while_loop(lambda w: ~complete(w).any(), step, walks)
+        return walks, complete(walks)
+
+
+def joined(trees: Sequence[Any]) -> Any:
+    """[W_1, …], [W_2, …], … → [W_1 + W_2 + …, …]."""
+    return jax.tree.map(lambda *x: jnp.concatenate(x), *trees)
+
+
+def parted(tree: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
+    """[Σ R·N, …] → a tree [R, N, …] for each shape (R, N)."""
+    ends = np.cumsum([math.prod(shape) for shape in shapes])
+
+    def part(end: int, shape: tuple[int, ...]) -> Any:
+        start = end - math.prod(shape)
+        return jax.tree.map(lambda x: x[start:end].reshape(*shape, *x.shape[1:]), tree)
+
+    return [part(int(end), shape) for end, shape in zip(ends, shapes, strict=True)]
 
 
 def stream(seed: Array, component: int) -> Array:

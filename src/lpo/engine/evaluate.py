@@ -42,13 +42,14 @@ def evaluate(
 def normalized_return(episodes: Sequence[Episode], task: dict[str, Any]) -> float | None:
     """Returns the mean of return / largest return, clipped to [0, 1].
 
-    Returns None where the task declares no largest return.
+    Where the task declares a least return, that counts 0. Returns None where it declares no
+    largest one.
     """
-    largest = task.get("max_return")
+    least, largest = task.get("min_return", 0.0), task.get("max_return")
     if largest is None:
         return None
     returns = np.array([e.ret for e in episodes])
-    return float(np.clip(returns / largest, 0, 1).mean())
+    return float(np.clip((returns - least) / (largest - least), 0, 1).mean())
 
 
 def success_rate(episodes: Sequence[Episode], task: dict[str, Any]) -> float | None:

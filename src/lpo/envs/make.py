@@ -17,6 +17,7 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import VectorEnv
 
+from lpo.envs import minigrid
 from lpo.envs.angles import Periodic, chosen, free_angles
 from lpo.envs.host.episodes import EpisodeBatch
 from lpo.envs.host.vector import VectorBatch
@@ -131,7 +132,7 @@ def make_single(
         made = _from_spec(env, preset, threshold, kwargs)
         return FlatEnv(made, chosen(periodic, partial(free_angles, made)))
     _refuse_options(env, preset, threshold, env_kwargs)
-    made = env if isinstance(env, gymnasium.Env) else _from_factory(env)
+    made = minigrid.with_codes(env) if isinstance(env, gymnasium.Env) else _from_factory(env)
     if made.render_mode != "rgb_array":
         raise LPOError(
             f"{_id_of(made)} was made with render_mode={made.render_mode!r}; make it with "
@@ -162,8 +163,9 @@ def _episode_batch(
                 f"An instance is one environment and num_envs is {num_envs}; pass num_envs=1, or "
                 "the id or a function that makes one."
             )
-        angles = chosen(periodic, partial(free_angles, env))
-        return EpisodeBatch([env], _describe(env, {}, None, None), angles, step_timeout)
+        made = minigrid.with_codes(env)
+        angles = chosen(periodic, partial(free_angles, made))
+        return EpisodeBatch([made], _describe(made, {}, None, None), angles, step_timeout)
     envs = [_from_factory(env) for _ in range(num_envs)]
     if len({id(made) for made in envs}) != num_envs:
         raise LPOError(
@@ -185,7 +187,7 @@ def _from_spec(
     else:
         _refuse_options(env, preset, threshold, None)
     try:
-        return gymnasium.make(spec, disable_env_checker=True, **kwargs)
+        return minigrid.with_codes(gymnasium.make(spec, disable_env_checker=True, **kwargs))
     except LPOError:
         raise
     except Exception as error:
@@ -202,7 +204,7 @@ def _from_factory(factory: Any) -> gymnasium.Env:
             f"{made!r} is not an environment; pass an id, a gymnasium.Env, a function that "
             "returns one, or a gymnasium.vector.VectorEnv."
         )
-    return made
+    return minigrid.with_codes(made)
 
 
 def _describe(
@@ -226,6 +228,7 @@ def _describe(
         row["max_return"] = TASKS[spec.id].max_return
     if isinstance(env.unwrapped, TabularEnv):
         row |= _describe_table(env.unwrapped)
+    row |= minigrid.describe(env)
     if spec is not None:
         row |= declared(spec.id, env.observation_space.shape, spec.reward_threshold)
     return row | ({"env_kwargs": kwargs} if kwargs else {})

@@ -19,6 +19,7 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
+from lpo.envs import minigrid
 from lpo.envs.specs import CONTROL, LOCOMOTION, MOUNTAIN_CAR, TASKS
 from lpo.envs.tabular import TABULAR
 from lpo.errors import SPEAKS_FLAGS, LPOError
@@ -110,6 +111,7 @@ def find_spec(env_id: str) -> EnvSpec:
     register_envs()
     register_foreign()
     name = without_package(env_id)
+    minigrid.register(name)
     try:
         return gymnasium.spec(name)
     except (gymnasium.error.Error, ValueError) as error:

@@ -290,11 +290,20 @@ PROJECTIONS = MappingProxyType(
     | {MOUNTAIN_CAR.base_id: MOUNTAIN_CAR.projection}
 )
 
+# Gymnasium's tasks whose range of returns is known: the return that scores 0, and that scores 1.
+RETURNS = MappingProxyType(
+    {
+        "CartPole-v1": (0.0, 500.0),  # the pole stays up to the time limit
+        "Acrobot-v1": (-500.0, -70.0),  # never up in time; about what the fastest policies take
+        "LunarLander-v3": (-200.0, 280.0),  # about a random policy's; about the best known
+    }
+)
+
 
 def declared(
     env_id: str, obs_shape: tuple[int, ...] | None, reward_threshold: float | None
 ) -> dict[str, Any]:
-    """Returns ``success_return`` and ``projection`` of a task, each where there is one.
+    """Returns ``success_return``, range of returns and ``projection``, each where there is one.
 
     ``reward_threshold`` is Gymnasium's, for tasks that are not ours. A projection is left out where
     a wrapper or an option has changed the size of the observation.
@@ -302,6 +311,8 @@ def declared(
     task, projection = TASKS.get(env_id), PROJECTIONS.get(env_id)
     success = reward_threshold if task is None else task.success_return
     row: dict[str, Any] = {} if success is None else {"success_return": float(success)}
+    if env_id in RETURNS:
+        row["min_return"], row["max_return"] = RETURNS[env_id]
     if projection is not None and obs_shape == (projection.obs_size,):
         row["projection"] = [asdict(axis) for axis in projection.axes]
     return row

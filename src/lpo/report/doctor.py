@@ -114,7 +114,7 @@ def diagnose(rows: Sequence[Row], task: Mapping[str, Any], c: Config) -> Diagnos
         return no_reward(s, task, c)
     if reached is None:
         return None
-    if not pays_each_step(task) and s.final > SOLVED and reached < s.final / 4:
+    if may_settle(task) and s.final > SOLVED and reached < s.final / 4:
         return settled(s, reached, c)
     if s.share is not None and s.share >= DROWNED:
         return drowned(s, c)
@@ -125,10 +125,16 @@ def diagnose(rows: Sequence[Row], task: Mapping[str, Any], c: Config) -> Diagnos
     return learning(s)
 
 
-def pays_each_step(task: Mapping[str, Any]) -> bool:
-    """Returns whether the best episode earns on every step: a low score is then a short one."""
+def may_settle(task: Mapping[str, Any]) -> bool:
+    """Returns whether many rewarded steps and a low score mean that a lesser reward is taken.
+
+    Not where the best episode earns on every step: a low score is then a short one. And not where
+    the reward is dense, as it is where no largest return is known or returns begin below 0.
+    """
     best, horizon = task.get("max_return"), task.get("horizon")
-    return best is not None and horizon is not None and best >= horizon
+    if best is None or task.get("min_return", 0.0) < 0:
+        return False
+    return horizon is None or best < horizon
 
 
 def no_reward(s: Signs, task: Mapping[str, Any], c: Config) -> Diagnosis:

@@ -94,9 +94,16 @@ class RunData:
         return self.description.get("max_return")
 
     @property
+    def min_return(self) -> float:
+        """The return that has a score of 0."""
+        return self.description.get("min_return") or 0.0
+
+    @property
     def passed(self) -> bool | None:
         """Whether the final score is above half of the largest possible one."""
-        return None if self.max_return is None else self.final > PASS * self.max_return
+        if self.max_return is None:
+            return None
+        return self.final - self.min_return > PASS * (self.max_return - self.min_return)
 
     @property
     def first_reward(self) -> int | None:
@@ -143,16 +150,18 @@ class Runs:
         return [x for x in self.labels if all(self.cell(task, x) for task in self.tasks)]
 
     def scale(self, task: str) -> float:
-        """Returns the return that has a score of 1: the largest possible, or the best one seen."""
+        """Returns how far a score of 1 is from 0: the range of returns, or the best one seen."""
         runs = [run for run in self.runs if run.task == task]
-        if runs[0].max_return:
-            return float(runs[0].max_return)
+        least, largest = runs[0].min_return, runs[0].max_return
+        if largest is not None and largest > least:
+            return float(largest - least)
         return max(max(abs(run.best) for run in runs), 1e-12)
 
     def scores(self, label: str) -> list[np.ndarray]:
         """Returns the normalised final scores of a label, an array of runs for each task."""
         return [
-            np.array([run.final for run in self.cell(task, label)]) / self.scale(task)
+            np.array([run.final - run.min_return for run in self.cell(task, label)])
+            / self.scale(task)
             for task in self.tasks
         ]
 

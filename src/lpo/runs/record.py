@@ -23,6 +23,7 @@ PLAN = "sweep.json"  # the plan in the directory of a sweep
 DECLARED: dict[str, Any] = {
     "id": str | None, "preset": str | None, "quantity": str | None, "env_kwargs": dict | None,
     "threshold": int | float | None, "max_return": int | float | None,
+    "min_return": int | float | None,
 }  # fmt: skip
 OLD_SUCCESS = {
     "eval/success": "eval/normalized_return",

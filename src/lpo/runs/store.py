@@ -46,7 +46,8 @@ KEPT = (
     "eval/return", "eval/normalized_return", "eval/success",
     "rollout/return", "rollout/normalized_return", "rollout/success", "rollout/reward_rate",
     "switch/count", "switch/rollout_steps", "bonus/mean", "bonus/raw_mean", "bonus/scale",
-    "advantage/ext_rms", "advantage/int_rms", "value/ext_explained", "value/int_explained",
+    "advantage/ext_rms", "advantage/int_rms", "advantage/ext_weight", "advantage/int_weight",
+    "rollout/earned", "value/ext_explained", "value/int_explained",
     "policy/log_std", "policy/clip_fraction",
 )  # fmt: skip
 TEXTS = ("name", "label", "task", "config", "visits", "sha256")

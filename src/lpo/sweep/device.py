@@ -22,7 +22,7 @@ from gymnasium import spaces
 
 from lpo import config
 from lpo.config import axes_of, flat
-from lpo.engine.device import Group, Program, host
+from lpo.engine.device import Group, Program, Together, host
 from lpo.envs.angles import Drift
 from lpo.envs.device import make_device
 from lpo.envs.device.base import DeviceEnv
@@ -87,7 +87,7 @@ def run_on_device(root: Path, grid: Grid, device: Device) -> bool:
         stop_flag() as stopped,
         disk_errors(root, device),
     ):
-        return all(not stopped and run_fitting(root, items, stopped) for items in undone)
+        return all(not stopped and run_beside(root, party, stopped) for party in parties(undone))
 
 
 def resume_on_device(root: Path, device: Device) -> int:
@@ -136,6 +136,30 @@ def groups(items: Iterable[Item]) -> list[list[Item]]:
     return list(found.values())
 
 
+def parties(groups: Iterable[list[Item]]) -> list[list[list[Item]]]:
+    """Returns the groups whose worlds can take their steps together, where a step is costly."""
+    found: dict[str, list[list[Item]]] = {}
+    for items in groups:
+        task = items[0].config.task
+        worlds = [task.env, task.env_kwargs, task.periodic]
+        if not getattr(make_device(task), "costly", False):
+            worlds.append(items[0].name)
+        found.setdefault(json.dumps(worlds, sort_keys=True), []).append(items)
+    return list(found.values())
+
+
+def run_beside(root: Path, party: list[list[Item]], stopped: Sequence[int]) -> bool:
+    """Runs groups side by side; where the memory is too small, one after the other."""
+    if len(party) > 1:
+        try:
+            return finish_together([GroupRun(root, items) for items in party], stopped)
+        except jax.errors.JaxRuntimeError as error:
+            if "RESOURCE_EXHAUSTED" not in str(error):
+                raise
+            print(f"{len(party)} groups do not fit into the memory; trying one at a time")
+    return all(not stopped and run_fitting(root, items, stopped) for items in party)
+
+
 def run_fitting(root: Path, items: list[Item], stopped: Sequence[int]) -> bool:
     """Runs a group; where the memory is too small, one half after the other."""
     try:
@@ -177,6 +201,7 @@ class GroupRun:
         self.group: Group = self.program.init([i.config.seed for i in items], self.axes)
         self.best = Best(np.full(len(items), -np.inf), np.zeros(len(items), int), None)
         self.seconds = 0.0
+        self.saved = 0  # environment steps at the last save
         self.drift = Drift(self.env.description["id"], np.ones(self.env.obs_size, bool))
         self.restore()
 
@@ -235,6 +260,11 @@ class GroupRun:
         self.folder.parent.mkdir(exist_ok=True)
         checkpoint.save(self.folder, f"{reached:012d}", arrays, record)
         checkpoint.prune(self.folder, KEPT)
+        self.saved = self.reached()
+
+    def save_in_time(self) -> None:
+        if self.reached() - self.saved >= self.config.checkpoints.every * 5:
+            self.save()
 
     def append(self, rows: list[list[dict[str, float]]], timing: dict[str, float]) -> None:
         """Adds the rows of every run to its log."""
@@ -286,40 +316,51 @@ class GroupRun:
 
     def finish(self, stopped: Sequence[int]) -> bool:
         """Trains to the end. Returns False where a signal stopped it, after its state was saved."""
-        c = self.config
-        every = c.evaluation.every or c.checkpoints.every
-        iterations = max(1, min(every, c.steps) // c.switch.rollout)
-        saved = self.reached()
-        while self.reached() < c.steps:
-            self.visit(iterations)
+        self.saved = self.reached()
+        while not self.done():
+            self.visit()
             if stopped:
                 self.save()
                 return False
-            if self.reached() - saved >= c.checkpoints.every * 5:
-                self.save()
-                saved = self.reached()
+            self.save_in_time()
         self.save()
         self.write_policies()
         return True
 
+    def done(self) -> bool:
+        return self.reached() >= self.config.steps
+
+    def turns(self) -> int:
+        """Policy changes between two visits of the host."""
+        c = self.config
+        every = c.evaluation.every or c.checkpoints.every
+        return max(1, min(every, c.steps) // c.switch.rollout)
+
     def reached(self) -> int:
         return int(np.asarray(self.group.moving.env_steps).min())
 
-    def visit(self, iterations: int) -> None:
-        """Several turns of the algorithm, an evaluation, logs and one line of progress."""
-        before, began = np.asarray(self.group.moving.env_steps).sum(dtype=int), time.perf_counter()
+    def visit(self) -> None:
+        """Several turns of the algorithm, and what follows them."""
+        began = time.perf_counter()
         group, metrics = self.program.advance(
-            self.group, self.axes, self.until, iterations=iterations
+            self.group, self.axes, self.until, iterations=self.turns()
         )
-        metrics = host(metrics)
+        if overflow := self.settle(group, host(metrics), began):
+            self.grow_buffers(overflow)  # the next visit takes the same turns again
+
+    def settle(self, group: Group, metrics: dict[str, np.ndarray], began: float) -> int:
+        """Takes over the state after some turns: an evaluation, logs and one line of progress.
+
+        Returns the buffers of the physics that were too small, as bits; nothing is kept then.
+        """
+        before = np.asarray(self.group.moving.env_steps).sum(dtype=int)
         overflow = metrics.pop("rollout/overflow").max()
         scores = {}
         if self.config.evaluation.every:
             scores = host(self.program.evaluate(group, self.axes))
             overflow = max(overflow, scores.pop("eval/overflow").max())
         if overflow:
-            self.grow_buffers(int(overflow))
-            return  # the next visit takes the same turns again
+            return int(overflow)
         self.group = group
         if scores:
             self.keep_best(scores["eval/return"])
@@ -332,6 +373,7 @@ class GroupRun:
         self.append(rows, {"time/env_steps_per_s": steps / spent, "time/device_s": self.seconds})
         self.say(steps / spent, scores or {k: v[-1] for k, v in metrics.items()})
         self.warn_of_drift()
+        return 0
 
     def warn_of_drift(self) -> None:
         """Warns of observations that grow without bound, by the statistics that normalise them."""
@@ -426,6 +468,50 @@ class GroupRun:
             f"{shown}{rate:,.0f} steps/s",
             flush=True,
         )
+
+
+def finish_together(runs: list[GroupRun], stopped: Sequence[int]) -> bool:
+    """Trains groups side by side to the end. Returns False where a signal stopped them."""
+    while left := [run for run in runs if not run.done()]:
+        go_together(left, stopped)
+        if stopped:
+            for run in left:
+                run.save()
+            return False
+    for run in runs:
+        run.save()
+        run.write_policies()
+    return True
+
+
+def go_together(runs: list[GroupRun], stopped: Sequence[int]) -> None:
+    """Trains groups side by side until one is done, is stopped, or needs larger buffers.
+
+    What a group has learned since its last visit is left out then; it takes these turns again.
+    """
+    together = Together([run.program for run in runs])
+    groups, axes, until = (
+        [getattr(run, name) for run in runs] for name in ("group", "axes", "until")
+    )
+    walks = [f(*x) for f, *x in zip(together.set_out, groups, axes, until, strict=True)]
+    began = [time.perf_counter()] * len(runs)
+    rows: list[list[dict[str, np.ndarray]]] = [[] for _ in runs]
+    while not stopped and not any(run.done() for run in runs):
+        walks, complete = together.collect(walks, groups, axes, until)
+        for i in np.flatnonzero(complete):
+            run = runs[i]
+            groups[i], row = together.learn[i](walks[i], groups[i], axes[i], until[i])
+            rows[i].append(host(row))
+            spent = (row["env_steps"] >= run.config.steps).all()
+            if len(rows[i]) == run.turns() or spent:
+                metrics = {name: np.stack([row[name] for row in rows[i]]) for name in rows[i][0]}
+                if overflow := run.settle(groups[i], metrics, began[i]):
+                    for other in runs:
+                        other.grow_buffers(overflow)
+                    return
+                run.save_in_time()
+                rows[i], began[i] = [], time.perf_counter()
+            walks[i] = together.set_out[i](groups[i], axes[i], until[i])
 
 
 @jax.jit

@@ -2,7 +2,8 @@
 
 A grid is algorithms × environments × thresholds × variants × seeds. A variant is a named set of
 options. A variant that names its ``algo`` is one column; any other is combined with every algorithm
-in ``algos``. An override applies to all columns that have the option; at least one must have it.
+in ``algos``. A variant may start from a ``preset`` of its own. An override applies to all columns
+that have the option; at least one must have it.
 """
 
 from __future__ import annotations
@@ -148,8 +149,9 @@ def make_item(
     if threshold is not None:
         own["threshold"] = threshold
     overrides = values.get("overrides", {})
-    variant = {name: value for name, value in options.items() if name != "algo"}
-    c = config.configure(options["algo"], env=env, preset=values.get("preset", "paper"), **own)
+    preset = options.get("preset", values.get("preset"))
+    variant = {name: value for name, value in options.items() if name not in ("algo", "preset")}
+    c = config.configure(options["algo"], env=env, preset=preset, **own)
     for name in CHOICES:
         if name in variant:
             c = with_part(c, name, variant[name])

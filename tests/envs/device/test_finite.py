@@ -1,6 +1,8 @@
-"""The tables on the device against the environments of the host, pair by pair."""
+"""Tables and grids on the device against the environments of the host, step by step."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import gymnasium
 import jax
@@ -8,7 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from lpo.envs import make_batch
+from lpo.envs.codec import Codec
+from lpo.envs.device import check
+from lpo.envs.device.minigrid import BALL, FORWARD, GOAL, MOVES, PICKUP, WALL, layouts
+from lpo.envs.minigrid import with_codes
 from lpo.envs.tabular import TabularEnv
+from lpo.math.distributions import action_spec
 
 from .play import make, play
 
@@ -83,3 +91,64 @@ def test_an_episode_of_rights_by_hand():
     assert not out.truncated.any()
     assert out.next_obs[:, 0].argmax(-1).tolist() == [5, 10, 15, 16] * 2
     assert out.obs[:, 0].argmax(-1).tolist() == [5, 10, 15, 0] * 2
+
+
+GRIDS = ["MiniGrid-DoorKey-8x8-v0", "MiniGrid-KeyCorridorS3R3-v0"]
+WEIGHTS = np.array([2, 2, 6, 4, 1, 4, 1]) / 20  # of the actions: it must pick up, drop and toggle
+
+
+def played_on_the_host(env_id: str, seed: int, rng: np.random.Generator, facing: int | None = None):
+    """An episode from the start of ``seed``, or with the agent set before a cell of a kind."""
+    env: Any = with_codes(gymnasium.make(env_id))
+    codec = Codec(env_id, env.observation_space, env.action_space)
+    env.reset(seed=seed)
+    base = env.unwrapped
+    if facing is not None:
+        cells = base.grid.encode()[..., 0]
+        there = np.argwhere(cells == facing)[0]
+        ways = [d for d, move in enumerate(MOVES) if cells[tuple(there - move)] != WALL]
+        base.agent_dir = ways[0]
+        base.agent_pos = tuple(there - MOVES[ways[0]])
+    start = np.array(base.agent_pos, np.int32), np.int32(base.agent_dir)
+    rows, ended = [], False
+    while not ended:
+        action = rng.choice(7, p=WEIGHTS) if facing is None else (PICKUP, FORWARD)[len(rows)]
+        obs, reward, terminated, truncated, _ = env.step(int(action))
+        rows.append((action, codec.observation(obs), reward, terminated))
+        ended = terminated or truncated
+    return start, [np.array(column) for column in zip(*rows, strict=True)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("env_id", GRIDS)
+def test_grids_are_those_of_the_host(env_id):
+    """Four random episodes, and one that begins before the ball or the goal, step by step."""
+    pytest.importorskip("minigrid")
+    env, rng = make(env_id), np.random.default_rng(0)
+    check(env)
+    assert env.horizon is not None
+    starts = layouts(env_id).starts
+
+    @jax.jit
+    def replay(state, actions):
+        def step(state, action):
+            out = env.step(state, action[None].astype(jnp.float32), jax.random.key(0), {})
+            return out.state, (out.obs, out.reward, out.terminated)
+
+        return jax.lax.scan(step, state, actions)[1]
+
+    target = BALL if "Corridor" in env_id else GOAL
+    for seed, facing in ((0, None), (1, None), (2, None), (3, None), (4, target)):
+        (pos, direction), (actions, *expected) = played_on_the_host(env_id, seed, rng, facing)
+        state = jax.tree.map(lambda x, i=seed: jnp.asarray(x[i]), starts)
+        state = state._replace(pos=jnp.asarray(pos), direction=jnp.asarray(direction))
+        padded = np.concatenate([actions, np.zeros(env.horizon - len(actions), int)])
+        obs, reward, terminated = (np.asarray(x)[: len(actions)] for x in replay(state, padded))
+        np.testing.assert_array_equal(obs, expected[0])
+        np.testing.assert_allclose(reward, expected[1], atol=1e-6)
+        np.testing.assert_array_equal(terminated, expected[2])
+        assert facing is None or reward[-1] > 0.99
+    host = make_batch(env_id, 1)
+    found = {k: env.description[k] for k in ("id", "horizon", "max_return", "success_return")}
+    assert found == {k: host.description[k] for k in found} and env.obs_size == obs.shape[1]
+    assert env.action == action_spec(host.action_space)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -57,6 +57,7 @@ class Locomotion:
     simulator: str = "warp"
     deterministic: bool = False
     buffers: Buffers | None = None  # None: large enough for every pose
+    costly: ClassVar[bool] = True  # a step takes about as long for few worlds as for many
 
     @property
     def task(self) -> SparseLocomotion:

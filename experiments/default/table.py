@@ -1,0 +1,100 @@
+"""Packed runs as the table of the default: each task and row, and all tasks together.
+
+    python experiments/default/table.py experiments/default/results/*.parquet
+    python experiments/default/table.py FILE… --own lpo-s     # another row against the others
+
+The score of a run is the mean of its last five evaluations: the normalised return where the task
+states its largest return, else the success rate. The row is compared with the other row that has
+the largest IQM of scores, by the probability that one of its runs ends with the larger return; it
+is below by more than chance where the 95 % interval lies below .5.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from lpo.errors import LPOError
+from lpo.report.runs import LAST, PASS, RunData, Runs
+from lpo.report.stats import Estimate, Scores, estimate, improvement, iqm
+from lpo.report.tables import short_task
+
+SCORES = ("eval/normalized_return", "eval/success")  # the first that a run has
+HEAD = "| task | row | seeds | score, IQM | above half | return, IQM | against the best other |"
+
+
+def score(run: RunData) -> float:
+    """Returns the mean score of the last evaluations. Raises LPOError where there is none."""
+    curves = (run.curve(name)[1] for name in SCORES)
+    found = next((values for values in curves if values.size), None)
+    if found is None:
+        raise LPOError(f"{run.path} has no score; pass runs of tasks that declare a success.")
+    return float(found[-LAST:].mean())
+
+
+def iqm_of_tasks(scores: Scores) -> np.ndarray:
+    """Returns the interquartile mean of all runs in which every task has the same weight.
+
+    With the same number of runs on each task it is ``iqm``, but for its rounding.
+    """
+    flat = np.concatenate(scores, axis=-1)
+    weight = np.concatenate([np.full(x.shape, 1 / x.shape[-1]) for x in scores], axis=-1)
+    order = np.argsort(flat, axis=-1)
+    flat, weight = (np.take_along_axis(x, order, -1) for x in (flat, weight))
+    end, total = np.cumsum(weight, axis=-1), len(scores)
+    low, high = total / 4, 3 * total / 4
+    inside = np.clip(np.minimum(end, high) - np.maximum(end - weight, low), 0, None)
+    return (flat * inside).sum(-1) / inside.sum(-1)
+
+
+def interval(e: Estimate, form: str = ".2f") -> str:
+    return f"{e.value:{form}} [{e.low:{form}}, {e.high:{form}}]"
+
+
+def against(own: list[RunData], others: dict[str, list[RunData]]) -> str:
+    """Returns the best other row, the probability to beat it, and whether it is below."""
+    best = max(others, key=lambda x: float(iqm([np.array([score(run) for run in others[x]])])))
+    ends = [np.array([run.final for run in runs]) for runs in (own, others[best])]
+    e = estimate(improvement, [ends[0]], [ends[1]])
+    return f"`{best}`: {interval(e)}" + (", below" if e.high < 0.5 else "")
+
+
+def table(paths: Sequence[Path], own: str = "default") -> str:
+    runs = Runs(list(paths))
+    if own not in runs.labels:
+        raise LPOError(f"No row is called {own!r}; choose one of {', '.join(runs.labels)}.")
+    lines = [HEAD, "|---|---|---|---|---|---|---|"]
+    labels = [own, *(label for label in runs.labels if label != own)]
+    for task in runs.tasks:
+        cells = {label: runs.cell(task, label) for label in labels if runs.cell(task, label)}
+        others = {label: cell for label, cell in cells.items() if label != own}
+        for label, cell in cells.items():
+            scores = np.array([score(run) for run in cell])
+            ends = np.array([run.final for run in cell])
+            compared = against(cell, others) if label == own and others else ""
+            texts = (
+                short_task(task), f"`{label}`", f"{len(cell)}", interval(estimate(iqm, [scores])),
+                f"{(scores > PASS).mean():.0%}", interval(estimate(iqm, [ends]), ".4g"), compared,
+            )  # fmt: skip
+            lines.append(f"| {' | '.join(texts)} |")
+    lines += ["", "| row | tasks | score, IQM over all |", "|---|---|---|"]
+    for label in labels:
+        cells = [cell for task in runs.tasks if (cell := runs.cell(task, label))]
+        scores = [np.array([score(run) for run in cell]) for cell in cells]
+        lines.append(f"| `{label}` | {len(cells)} | {interval(estimate(iqm_of_tasks, scores))} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="The table of the default")
+    parser.add_argument("files", nargs="+", type=Path)
+    parser.add_argument("--own", default="default", help="the row that is compared")
+    given = parser.parse_args()
+    print(table(given.files, given.own), end="")
+
+
+if __name__ == "__main__":
+    main()
