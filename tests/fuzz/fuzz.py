@@ -393,13 +393,13 @@ def read_run(folder: Path, data: bytes) -> None:
 
 
 def look(path: Path, data: bytes) -> None:
-    """Makes the tables of a report, and for one input in many the report itself."""
+    """Makes the tables of a report, and for one input in a thousand the report itself."""
     from lpo.report import main, stats, tables
     from lpo.report.runs import Runs
 
     stats.REPS = 10
     runs = Runs([path])
-    if hashlib.sha256(data).digest()[:1] == b"\0":
+    if int.from_bytes(hashlib.sha256(data).digest()[:2]) < 64:  # of 65,536; it takes seconds
         out = (path if path.is_dir() else path.parent) / "report"
         main.make_report(runs, out, "t", "lpo report", None, main.Clips({}))
         return
