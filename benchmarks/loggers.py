@@ -1,12 +1,13 @@
 """Does a logger slow training? One run trains with each logger on and off, slice by slice in turn.
 
     pip install 'lpo-rl[wandb,mlflow,bench]'
-    python benchmarks/loggers.py            # about five minutes
+    python benchmarks/loggers.py            # about ten minutes
 
 One process, pinned to one core, trains one agent. Before every slice the loggers of its run are
 exchanged: a pair of slices is one without any logger and one with one, and their order changes from
-pair to pair. A slice with a logger ends when its rows are written: what a thread of its own would
-do beside the training is counted in full. W&B is in its offline mode, MLflow writes to SQLite.
+pair to pair. A slice takes some seconds. One with a logger ends when its rows are written: what a
+thread of its own would do beside the training is counted in full. W&B is in its offline mode,
+MLflow writes to SQLite.
 
 Prints, for each logger, the median speed on and off and the median over the pairs of on / off, by
 the wall clock and by the CPU seconds of the process and its children (W&B has one). The last line
@@ -107,8 +108,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), help="Gymnasium ids")
     parser.add_argument("--loggers", nargs="+", default=["tensorboard", "wandb", "mlflow"])
-    parser.add_argument("--pairs", type=int, default=16, help="pairs of slices for each logger")
-    parser.add_argument("--steps", type=int, default=5 * 2048, help="environment steps of a slice")
+    parser.add_argument("--pairs", type=int, default=12, help="pairs of slices for each logger")
+    parser.add_argument("--steps", type=int, default=25 * 2048, help="environment steps of a slice")
     parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)))
     args = parser.parse_args()
     os.sched_setaffinity(0, {args.core})

@@ -32,6 +32,7 @@ PYTHON = [
     ({"periodic": "first"}, "whole number of at least 0 or one of auto"),
     ({"periodic": [-1]}, "whole number of at least 0"),
     ({"threads": "two"}, "whole number"),
+    ({"step_timeout": 0}, "greater than 0"),
     ({"rollout": 0}, "at least 1"),
     ({"rollout": 2048.0}, "whole number"),
     ({"algo": "lpo", "growth_iterations": 0}, "at least 1"),

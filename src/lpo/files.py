@@ -44,9 +44,10 @@ def read_text(path: Path, largest: int = SMALL) -> str:
 def parse_json(text: str | bytes) -> Any:
     """Returns what a text in JSON says. Raises ValueError for all that is wrong with it.
 
-    A name that stands twice in a table is wrong, and so are very deep nesting and whole numbers
-    that do not fit into 64 bits.
+    A name that stands twice in a table is wrong, and so are very deep nesting, whole numbers that
+    do not fit into 64 bits, and halves of characters, which no file can hold.
     """
+    text = text.decode("utf-8-sig") if isinstance(text, bytes) else text
     try:
         values = json.loads(text, object_pairs_hook=_once)
     except RecursionError:
@@ -59,7 +60,27 @@ def parse_json(text: str | bytes) -> Any:
         level = [x for table in tables for x in table]
     if level:
         raise ValueError("it is nested too deeply")
+    check_text(text, values)
     return values
+
+
+def check_text(text: str, values: Any) -> None:
+    """Raises ValueError where ``values`` of JSON hold half of a character, as ``\\ud800`` is."""
+    if (
+        "\\u" in text
+        and "\\ud" in text.lower()
+        and not is_text(json.dumps(values, ensure_ascii=False))
+    ):
+        raise ValueError("it holds half of a character")
+
+
+def is_text(text: str) -> bool:
+    """Returns whether a text can be written to a file."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_nest(x: Any) -> bool:

@@ -136,11 +136,13 @@ def test_a_run_is_never_written_over(run, capsys):
         ("NaN", "not finite|NaN|nan"),
         ("Shape", "shape"),
         ("Reward", "reward"),
+        ("Hangs", "did not return within 0.5 seconds, the --step-timeout"),
     ],
 )
 def test_an_environment_that_breaks_leaves_the_last_checkpoint(env, words, tmp_path, capsys):
     out = tmp_path / "run"
-    assert lpo("train", *TINY, "--env", f"faulty:{env}-v0", "--out", out) == 2
+    limit = ["--step-timeout", "0.5"] if env == "Hangs" else []
+    assert lpo("train", *TINY, *limit, "--env", f"faulty:{env}-v0", "--out", out) == 2
     error = capsys.readouterr().err.strip()
     assert "\n" not in error
     assert any(word in error for word in words.split("|"))

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import signal
+import threading
+import time
+
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -115,6 +120,67 @@ def test_interrupts_are_not_swallowed():
     batch.reset(0)
     with pytest.raises(KeyboardInterrupt):
         batch.step(np.zeros(1, np.int64))
+
+
+class Stuck(Counter):
+    """Waits for ever at its second step, or when it is closed, and catches what it can."""
+
+    def step(self, action):
+        return hang() if self.t == 1 else super().step(action)
+
+    def close(self):
+        hang()
+
+
+def hang():
+    for _ in range(40):
+        try:
+            time.sleep(0.5)
+        except Exception:
+            continue
+    raise AssertionError("nothing has ended it")
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_an_environment_that_hangs_is_named(many):
+    env = SyncVectorEnv([Counter, Stuck]) if many else iter((Counter(), Stuck())).__next__
+    batch = make_batch(env, 2, step_timeout=0.2)
+    batch.reset(0)
+    batch.step(np.zeros(2, np.int64))
+    with pytest.raises(LPOError, match=r"did not return within 0\.2 seconds") as caught:
+        batch.step(np.zeros(2, np.int64))
+    assert many or "Counter (environment 1) failed at episode step 2, it" in str(caught.value)
+    batch.close()  # which hangs too
+    began = time.monotonic()
+    del batch, env, caught
+    gc.collect()
+    assert time.monotonic() - began < 10
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_a_limit_changes_no_step():
+    batches = [make_batch(Counter, 2, step_timeout=limit) for limit in (None, 60.0)]
+    for batch in batches:
+        batch.reset(0)
+    steps = [[batch.step(np.zeros(2, np.int64)) for _ in range(5)] for batch in batches]
+    for one, other in zip(*steps, strict=True):
+        for a, b in zip(one, other, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_a_limit_needs_the_main_thread():
+    said = []
+
+    def make():
+        try:
+            make_batch(Counter, 1, step_timeout=1.0)
+        except LPOError as error:
+            said.append(str(error))
+
+    thread = threading.Thread(target=make)
+    thread.start()
+    thread.join()
+    assert "main thread" in said[0]
 
 
 def test_dictionary_without_a_key():

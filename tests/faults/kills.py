@@ -64,6 +64,8 @@ def chain(case: Case, whole: Whole, rng: random.Random, most: int) -> Iterator[R
         kills.append(end)
     wrong = [] if end.code else differences(expected, contents(out))
     why = f"{end.code}: {end.said.strip()[-300:]}" if end.code else ", ".join(wrong)
+    if end.code and not kills:
+        yield Result("no fault", case.name, lost=True, equal=False, why=why)
     for i, killed in enumerate(kills):
         yield Result(
             f"SIGKILL in {killed.phase}", case.name,

@@ -78,19 +78,10 @@ def environments(whole: Whole, rng: random.Random, times: int) -> Iterator[Resul
             trial = Trial(f"environment: {fault}", CASE, whole, whole.work / "cut-strange")
             os.environ[FAULT] = f"{fault} {rng.randrange(1, 1500)}"
             try:
-                trial.suffer(meanwhile=interrupt if fault == "hangs" else None)
+                trial.suffer()
             finally:
                 del os.environ[FAULT]
             yield trial.result()
-
-
-def interrupt(pid: int) -> None:
-    """Does what a user does when nothing moves any more: Ctrl-C, twice."""
-    time.sleep(6.0)
-    for _ in range(2):
-        if not os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-            os.kill(pid, signal.SIGINT)
-            time.sleep(0.5)
 
 
 def writers(whole: Whole, rng: random.Random, times: int, cases: list[Case]) -> Iterator[Result]:

@@ -1,4 +1,4 @@
-"""Strangers' files: a round of the fuzzer, what it has found, and no way from a file to code."""
+"""Strangers' files: a round of the fuzzer, properties, and no way from a file to code."""
 
 import ast
 import json
@@ -6,12 +6,16 @@ import os
 import random
 import resource
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+import hypothesis.strategies as st
 import numpy as np
 import pytest
 import safetensors.numpy
+from hypothesis import given, settings
 
 from lpo import Agent, cli, config
 from lpo.config import configure
@@ -21,11 +25,12 @@ from lpo.files import check_folder, limited_memory, parse_json, read_bytes
 from lpo.policy import Policy
 from lpo.runs import checkpoint, store
 from lpo.runs.directory import RunDirectory
-from lpo.runs.record import find_directories, read_directory
+from lpo.runs.record import Record, find_directories, read_directory
 from lpo.runs.run import Continued
 from lpo.runs.visits import from_json
-from lpo.sweep.grid import read_grid
-from lpo.sweep.plan import held, read_item, read_plan
+from lpo.sweep.grid import Grid, Item, read_grid
+from lpo.sweep.plan import held, read_item, read_plan, write_plan
+from tests.test_config import JSON, configurations
 
 sys.path.insert(0, str(Path(__file__).parent))
 import fuzz
@@ -76,6 +81,134 @@ def test_the_fuzzer_sees_what_no_reader_may_do(act, tmp_path):
     home.mkdir()
     reader = fuzz.READERS["plan"]._replace(read=lambda folder, data: act(folder))
     assert fuzz.tried(reader, b"", home).kind == "found"
+
+
+# -- properties: sound files come back as they were, and damaged ones are refused or come back
+
+NAMES = st.text("abcdefgh-_0123456789", min_size=1, max_size=9)
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+STEPS = st.lists(st.integers(1, 2**40), min_size=1, max_size=5, unique=True).map(sorted)
+
+
+def keeps_a_grid(data: st.DataObject, folder: Path) -> None:
+    """Every combination is one run, with a name of its own and the options that the grid sets."""
+    algos = data.draw(st.lists(st.sampled_from(["ppo", "lpo", "rnd"]), min_size=1, unique=True))
+    sizes = data.draw(st.lists(st.sampled_from([4, 8, 16]), max_size=3, unique=True))
+    values = {
+        "name": data.draw(NAMES.filter(lambda name: name[0].isalnum())),
+        "algos": algos,
+        "envs": data.draw(
+            st.lists(st.sampled_from(["lpo/DeepSea-v0", "CartPole-v1"]), min_size=1, unique=True)
+        ),
+        "seeds": data.draw(
+            st.integers(1, 3) | st.lists(st.integers(0, 99), min_size=1, max_size=3, unique=True)
+        ),
+        "steps": data.draw(st.integers(1, 10**9)),
+    }
+    options = {
+        "gamma_ext": data.draw(st.floats(0.01, 0.999)),
+        "eval_every": data.draw(st.integers(0, 9)),
+    }
+    lines = [f"{key} = {json.dumps(value)}" for key, value in values.items()]
+    lines += ["[overrides]", *(f"{key} = {json.dumps(value)}" for key, value in options.items())]
+    lines += [line for n in sizes for line in (f"[variants.b{n}]", f"batch_size = {n}")]
+    (folder / "g.toml").write_text("\n".join(lines))
+    grid = read_grid(folder / "g.toml")
+    seeds = range(values["seeds"]) if isinstance(values["seeds"], int) else values["seeds"]
+    number = len(algos) * len(values["envs"]) * len(seeds) * max(1, len(sizes))
+    assert grid.name == values["name"] and len({item.name for item in grid.items}) == number
+    for item in grid.items:
+        chosen = config.flat(item.config)
+        assert chosen["steps"] == values["steps"] and chosen["seed"] in seeds
+        assert all(chosen[key] == value for key, value in options.items())
+        assert not sizes or f"b{chosen['batch_size']}" in item.label
+    text = damaged((folder / "g.toml").read_bytes(), data)
+    (folder / "g.toml").write_bytes(text)
+    with suppress(LPOError):
+        read_grid(folder / "g.toml")
+
+
+def keeps_a_plan(data: st.DataObject, folder: Path) -> None:
+    names = data.draw(st.lists(NAMES, min_size=1, max_size=3, unique=True))
+    items = [
+        Item(name, data.draw(st.text(max_size=5)), data.draw(configurations())) for name in names
+    ]
+    grid = Grid(data.draw(st.text(max_size=5)), items)
+    write_plan(folder, grid)
+    assert read_plan(folder) == grid
+    assert read_item(folder, names[-1]) == items[-1]
+    plan = json.loads((folder / "sweep.json").read_text())
+    table, key = data.draw(st.sampled_from(list(fuzz.places(plan))))
+    table[key] = data.draw(JSON)
+    (folder / "sweep.json").write_text(json.dumps(plan))
+    with suppress(LPOError):
+        assert all(isinstance(item.config, config.Config) for item in read_plan(folder).items)
+
+
+def keeps_a_checkpoint(data: st.DataObject, folder: Path) -> None:
+    shape = data.draw(st.lists(st.integers(0, 3), max_size=3))
+    kind = data.draw(st.sampled_from([np.float32, np.float64, np.int64, np.uint32, np.bool_]))
+    arrays = {"a/b": np.arange(np.prod(shape)).reshape(shape).astype(kind), "": np.zeros(2)}
+    finite = data.draw(JSON.filter(lambda value: value == value and fits(value)))
+    record = {"until": data.draw(st.integers(0, 2**40)), "best": finite}
+    path = checkpoint.save(folder, "000000000001", arrays, record)
+    whole = checkpoint.load(path)
+    assert all(same_array(whole.arrays[name], array) for name, array in arrays.items())
+    assert {key: whole.record[key] for key in record} == record
+    file = data.draw(st.sampled_from([path, path.with_suffix(".json")]))
+    file.write_bytes(damaged(file.read_bytes(), data))
+    with suppress(LPOError):  # a blank more or less in a record changes nothing
+        again = checkpoint.load(path)
+        assert again.record == whole.record
+        assert all(same_array(again.arrays[name], array) for name, array in arrays.items())
+
+
+def keeps_a_packed_file(data: st.DataObject, folder: Path) -> None:
+    pytest.importorskip("pyarrow")
+    path, names = folder / "a.parquet", data.draw(st.lists(NAMES, min_size=1, unique=True))
+    records = []
+    for name in names[:3]:
+        rows = [{"env_steps": step, "eval/return": data.draw(NUMBERS)} for step in data.draw(STEPS)]
+        c, label = data.draw(configurations()), data.draw(st.text(max_size=5))
+        task = json.dumps({"id": c.task.env})
+        records.append(Record(path / name, label, config.to_json(c), task, rows, [], packed=True))
+    about = store.About(data.draw(st.text(max_size=5)), None, {"lpo": "0.2"}, None)
+    store.write(path, records, about)
+    assert store.read(path) == (records, about)
+    path.write_bytes(damaged(path.read_bytes(), data))
+    with suppress(LPOError):  # some bytes of the format mean nothing
+        assert store.read(path) == (records, about)
+
+
+def fits(value: Any) -> bool:
+    """Whether a value of a record comes back from JSON as it is, and is not refused as huge."""
+    with suppress(ValueError):
+        return parse_json(json.dumps(value)) == value
+    return False
+
+
+def same_array(a: np.ndarray, b: np.ndarray) -> bool:
+    return (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
+
+
+def damaged(data: bytes, draw: st.DataObject) -> bytes:
+    """Returns bytes of which some are replaced or cut off."""
+    at = draw.draw(st.integers(0, len(data) - 1))
+    end = draw.draw(st.sampled_from([at, at + 1, at + 4, len(data)]))
+    return data[:at] + draw.draw(st.binary(max_size=4)) + data[end:]
+
+
+@pytest.mark.parametrize("examples", [6, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "holds", [keeps_a_grid, keeps_a_plan, keeps_a_checkpoint, keeps_a_packed_file]
+)
+def test_sound_files_come_back_and_damaged_ones_are_refused(
+    holds: Callable[[st.DataObject, Path], None], examples: int, tmp_path: Path
+):
+    """Configurations have theirs in test_config.py."""
+    settings(max_examples=examples, deadline=None)(
+        given(st.data())(lambda data: holds(data, tmp_path))
+    )()
 
 
 # -- no way from a file to code
@@ -370,6 +503,9 @@ def test_writing_follows_no_link(tmp_path):
         (b"9" * 5000, "4300 digits"),
         (b"[9223372036854775808]", "whole number that is too large"),
         (b'"\xff"', "utf-8"),
+        (b'"\\uD800"', "half of a character"),
+        (b'{"\\udfff": 1}', "half of a character"),
+        (b'"\xed\xa0\x80"', "utf-8"),
     ],
 )
 def test_json_that_is_no_data_is_refused(text, words, tmp_path):
@@ -446,6 +582,17 @@ def test_wrong_values_of_a_run_are_named(name, text, words, tmp_path):
         read_directory(run)
 
 
+def test_halves_of_characters_are_left_out(tmp_path):
+    """They came as far as the tables of a report, and no file can hold them."""
+    run = run_files(tmp_path / "run", env="CartPole-v1")
+    lines = ['{"env_steps": 1, "\\ud800": 1}', '{"env_steps": 2, "\\ud83d\\ude00": 2}']
+    (run / "metrics.jsonl").write_text("\n".join(lines) + "\n")
+    assert read_directory(run).rows == [{"env_steps": 2, "😀": 2}]
+    odd = run.rename(os.fsdecode(os.fsencode(tmp_path) + b"/a\xff"))
+    with pytest.raises(LPOError, match="not UTF-8; rename the folder"):
+        read_directory(odd)
+
+
 def test_what_is_not_finite_was_not_logged(tmp_path):
     run = run_files(tmp_path / "run", env="CartPole-v1")
     (run / "metrics.jsonl").write_text('{"env_steps": 1, "a": NaN, "b": 1e999, "c": 2}\n')
@@ -483,8 +630,9 @@ def test_a_policy_whose_record_is_none_is_refused(record):
         Policy.from_bytes(data, "x")
 
 
-def test_tensors_of_an_unknown_type_are_refused(tmp_path):
-    data = safetensors.numpy.save({"a": np.zeros(4, np.uint8)}).replace(b'"U8"', b'"F8"')
+@pytest.mark.parametrize(("old", "new"), [(b'"U8"', b'"F8"'), (b"1" * 19, b"9" * 19)])
+def test_tensors_of_an_unknown_type_or_shape_are_refused(old, new, tmp_path):
+    data = safetensors.numpy.save({"a": np.zeros((0, int("1" * 19)), np.uint8)}).replace(old, new)
     (tmp_path / "a.safetensors").write_bytes(data)
     record = {"format": 1, "sha256": fuzz.hashlib.sha256(data).hexdigest()}
     (tmp_path / "a.json").write_text(json.dumps(record))

@@ -1,5 +1,7 @@
 """Environments that go wrong, registered when imported: `lpo train --env faulty:Raises-v0`."""
 
+import time
+
 import gymnasium
 import numpy as np
 from gymnasium import spaces
@@ -26,6 +28,8 @@ class Faulty(gymnasium.Env):
         if self.count > self.after:
             if self.fault == "raise":
                 raise RuntimeError("the motor is on fire")
+            if self.fault == "hang":
+                time.sleep(600)
             obs = {"nan": obs * np.nan, "shape": obs[:2]}.get(self.fault, obs)
             reward = float("inf") if self.fault == "reward" else reward
         return obs, reward, False, self.t == 20, {}
@@ -39,7 +43,8 @@ class Words(Faulty):
     action_space = spaces.Text(4)  # pyright: ignore[reportAssignmentType]
 
 
-for name, fault in (("Raises", "raise"), ("NaN", "nan"), ("Shape", "shape"), ("Reward", "reward")):
+FAULTS = {"Raises": "raise", "NaN": "nan", "Shape": "shape", "Reward": "reward", "Hangs": "hang"}
+for name, fault in FAULTS.items():
     gymnasium.register(f"{name}-v0", entry_point=f"{__name__}:Faulty", kwargs={"fault": fault})
 gymnasium.register("Pixels-v0", entry_point=f"{__name__}:Pixels", kwargs={"fault": "none"})
 gymnasium.register("Words-v0", entry_point=f"{__name__}:Words", kwargs={"fault": "none"})

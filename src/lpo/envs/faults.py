@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
 
+import gymnasium
 import numpy as np
+from gymnasium.vector import VectorEnv, VectorWrapper
 
-from lpo.errors import LPOError
+from lpo.errors import LPOError, named
 
 REMEDY = "correct the environment and resume from the last checkpoint."
 
@@ -39,4 +45,57 @@ def broken(name: str, index: int | None, elapsed: int | None, error: Exception) 
 
 
 class Misfit(ValueError):
-    """An observation that does not fit its space."""
+    """What an environment did is not what it must do; the text says which."""
+
+
+class Hung(BaseException):
+    """Raised within a step that takes too long; no environment catches it as an ``Exception``."""
+
+
+def limited(env: Any, seconds: float | None) -> Any:
+    """Returns ``env``, whose steps and resets then take at most ``seconds``; None: as it is.
+
+    The limit is a timer of the system, and its signal is ours from then on. Code that never returns
+    to Python is not interrupted.
+    """
+    if seconds is None:
+        return env
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGALRM"):
+        raise LPOError(
+            f"{named('step_timeout')} works in the main thread on Linux and macOS only; leave it "
+            "out."
+        )
+    signal.signal(signal.SIGALRM, ring)
+    made: Any = VectorWrapper(env) if isinstance(env, VectorEnv) else gymnasium.Wrapper(env)
+    made.step, made.reset = bounded(env.step, seconds), bounded(env.reset, seconds)
+    close = bounded(env.close, seconds)
+
+    def closed() -> None:  # an environment that hangs may also hang here
+        with suppress(Misfit):
+            close()
+        if isinstance(env, VectorEnv):
+            env.closed = True  # else it closes itself again, without a limit, when it is deleted
+
+    made.close = closed
+    return made
+
+
+def ring(*_: Any) -> None:
+    """Handles the signal of the timer."""
+    raise Hung
+
+
+def bounded(call: Callable[..., Any], seconds: float) -> Callable[..., Any]:
+    """Returns ``call``, which then raises Misfit where it takes longer."""
+
+    def within(*args: Any, **kwargs: Any) -> Any:
+        before = signal.setitimer(signal.ITIMER_REAL, seconds)
+        try:
+            return call(*args, **kwargs)
+        except Hung:
+            limit = named("step_timeout")
+            raise Misfit(f"it did not return within {seconds:g} seconds, the {limit}") from None
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, *before)
+
+    return within

@@ -42,6 +42,7 @@ def make_batch(
     backend: str = "auto",
     env_kwargs: dict[str, Any] | None = None,
     periodic: Periodic = (),
+    step_timeout: float | None = None,
 ) -> BatchEnv:
     """Returns ``num_envs`` copies of ``env`` as one batch.
 
@@ -49,7 +50,8 @@ def make_batch(
     per usable core) for the native backend, ``env_kwargs`` for ids made by Gymnasium. ``backend``
     ``auto`` is native where there is one and no ``env_kwargs`` are given. ``periodic`` are places
     of an observation that are angles and become (cos, sin); ``auto`` finds the free angles of
-    Gymnasium's MuJoCo tasks.
+    Gymnasium's MuJoCo tasks. ``step_timeout`` are the seconds that a step or a reset may take; the
+    native backend needs none.
     """
     _check_size("num_envs", num_envs)
     if threads is not None:
@@ -80,8 +82,8 @@ def make_batch(
                 f"The vector environment has {env.num_envs} environments and num_envs is "
                 f"{num_envs}; pass num_envs={env.num_envs}."
             )
-        return VectorBatch(env, chosen(periodic, tuple))
-    return _episode_batch(env, num_envs, preset, threshold, env_kwargs, periodic)
+        return VectorBatch(env, chosen(periodic, tuple), step_timeout)
+    return _episode_batch(env, num_envs, preset, threshold, env_kwargs, periodic, step_timeout)
 
 
 def adopted(env: Any) -> Any:
@@ -146,12 +148,14 @@ def _episode_batch(
     threshold: float | None,
     env_kwargs: dict[str, Any] | None,
     periodic: Periodic,
+    step_timeout: float | None,
 ) -> BatchEnv:
     if isinstance(env, str | EnvSpec):
         kwargs = dict(env_kwargs or {})
         envs = [_from_spec(env, preset, threshold, kwargs) for _ in range(num_envs)]
         row = _describe(envs[0], kwargs, preset, threshold)
-        return EpisodeBatch(envs, row, chosen(periodic, partial(free_angles, envs[0])))
+        angles = chosen(periodic, partial(free_angles, envs[0]))
+        return EpisodeBatch(envs, row, angles, step_timeout)
     _refuse_options(env, preset, threshold, env_kwargs)
     if isinstance(env, gymnasium.Env):
         if num_envs != 1:
@@ -161,7 +165,7 @@ def _episode_batch(
             )
         made = minigrid.with_codes(env)
         angles = chosen(periodic, partial(free_angles, made))
-        return EpisodeBatch([made], _describe(made, {}, None, None), angles)
+        return EpisodeBatch([made], _describe(made, {}, None, None), angles, step_timeout)
     envs = [_from_factory(env) for _ in range(num_envs)]
     if len({id(made) for made in envs}) != num_envs:
         raise LPOError(
@@ -169,7 +173,7 @@ def _episode_batch(
             "each call."
         )
     angles = chosen(periodic, partial(free_angles, envs[0]))
-    return EpisodeBatch(envs, _describe(envs[0], {}, None, None), angles)
+    return EpisodeBatch(envs, _describe(envs[0], {}, None, None), angles, step_timeout)
 
 
 def _from_spec(

@@ -13,7 +13,7 @@ from lpo.envs.registry import find_spec
 from lpo.envs.specs import LOCOMOTION
 from lpo.errors import LPOError, named
 from lpo.files import parse_json
-from lpo.options import Axis, Count, PositiveInt, options
+from lpo.options import Axis, Count, Positive, PositiveInt, options
 from lpo.types import BatchEnv
 
 DEFAULT_ENV = "lpo/SparseHopper-v0"
@@ -60,6 +60,9 @@ class TaskOptions:
     periodic: Periodic = ()
     """Numbers of an observation that are angles and become (cos, sin), as in 0,3; auto finds the
     hinges without limits of Gymnasium's MuJoCo tasks."""
+    step_timeout: Positive | None = None
+    """Seconds that one step or reset of a Gymnasium environment may take. An environment that hangs
+    then stops the run. By default there is no limit."""
 
     def __post_init__(self) -> None:
         try:
@@ -101,6 +104,7 @@ class TaskOptions:
             backend=self.backend,
             env_kwargs=self.env_kwargs,
             periodic=self.periodic,
+            step_timeout=self.step_timeout,
         )
 
     def make_single(self) -> Any:

@@ -180,9 +180,13 @@ def visits(runs: Runs, out: Path) -> list[Section]:
             drawn.append(page.image(out / f"{name}.svg", f"{label} on {task}", caption=True))
     text = (
         "Share of the training states in each quarter of the budget, on a log scale, all seeds "
-        "together. The dashed line is the threshold of the reward. The reward depends on the mean "
-        "velocity over a step; the map shows the velocity at its end."
+        "together."
     )
+    if any(run.description.get("threshold") is not None for run in runs.runs):
+        text += (
+            " The dashed line is the threshold of the reward. The reward depends on the mean "
+            "velocity over a step; the map shows the velocity at its end."
+        )
     return [Section("Where the agents were", text, figures=drawn)] if drawn else []
 
 

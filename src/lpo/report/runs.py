@@ -172,7 +172,7 @@ class Runs:
             first = seen.setdefault((run.task, run.label), run)
             for name in first.options | run.options:
                 a, b = (r.options.get(name) for r in (first, run))
-                if a != b and name not in ("seed", "threads", "keep_checkpoints"):
+                if a != b and name not in ("seed", "threads", "step_timeout", "keep_checkpoints"):
                     raise LPOError(
                         f"{first.path} and {run.path} are both {run.label!r} but differ in {name} "
                         f"({a!r} and {b!r}); name them as variants of a sweep."

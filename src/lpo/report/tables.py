@@ -15,7 +15,10 @@ from lpo.report.runs import RunData, Runs
 from lpo.report.stats import estimate, iqm
 
 Row = dict[str, Any]
-KEEPING = ("seed", "threads", "env", "algo", "threshold", "keep_checkpoints", "checkpoint_every")
+KEEPING = (
+    "seed", "threads", "step_timeout", "env", "algo", "threshold", "keep_checkpoints",
+    "checkpoint_every",
+)  # fmt: skip
 
 
 def cell_rows(runs: Runs) -> list[Row]:

@@ -115,7 +115,7 @@ def load(path: Path) -> Checkpoint:
         raise LPOError(f"The checkpoint {path} is damaged: its checksum does not match; {remedy}")
     try:
         return Checkpoint(safetensors.numpy.load(data), record)
-    except safetensors.SafetensorError as error:
+    except (safetensors.SafetensorError, ValueError) as error:
         raise LPOError(
             f"The checkpoint {path} is not a safetensors file ({error}); {remedy}"
         ) from error

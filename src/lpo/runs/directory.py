@@ -314,6 +314,7 @@ def parse_rows(text: str) -> Iterator[dict[str, Any]]:
     for line in text.splitlines():
         with contextlib.suppress(ValueError, RecursionError):
             row = json.loads(line)
+            files.check_text(line, row)
             if isinstance(row, dict):
                 yield row
 

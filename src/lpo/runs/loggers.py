@@ -28,7 +28,7 @@ from typing import IO, Any, NamedTuple, Protocol
 from lpo.errors import LPOError, nearest
 from lpo.runs.directory import RunDirectory, read_rows
 
-SHOW_EVERY = 30.0  # seconds until TensorBoard sees new rows
+SHOW_EVERY = 30.0  # seconds until TensorBoard and MLflow see new rows
 
 
 class Logger(Protocol):
@@ -236,10 +236,11 @@ def logged(directory: RunDirectory, after: int) -> list[Row]:
 class Batches:
     """Passes rows to ``send``, several at once, from a thread: training does not wait for it.
 
-    Rows that could not be sent are kept, and sent with the next ones.
+    A call costs as much as two rows, so they wait for each other. Rows that could not be sent are
+    kept, and sent with the next ones.
     """
 
-    def __init__(self, send: Callable[[Sequence[Row]], None], every: float = 5.0):
+    def __init__(self, send: Callable[[Sequence[Row]], None], every: float = SHOW_EVERY):
         self.send, self.every = send, every
         self.rows: list[Row] = []
         self.ended = threading.Event()

@@ -53,6 +53,8 @@ class Record:
 def read_directory(path: Path, label: str | None = None) -> Record:
     """Reads a run directory; ``label`` is by default the one that its sweep gave to the run."""
     run = RunDirectory.open(path)
+    if not files.is_text(path.name):
+        raise LPOError(f"The name of the run {path.name!r} is not UTF-8; rename the folder.")
     config, task = read_text(run.config_file), read_text(run.task_file)
     logged = checked_rows(run.metrics(), run.metrics_file)
     rows = with_new_names(logged, declared(task, str(path)), is_old(config))

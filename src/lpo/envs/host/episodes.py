@@ -15,7 +15,7 @@ import numpy as np
 
 from lpo.envs.angles import Angles, described
 from lpo.envs.codec import Codec
-from lpo.envs.faults import Misfit, broken, check_finite
+from lpo.envs.faults import Misfit, broken, check_finite, limited
 from lpo.errors import LPOError
 from lpo.types import Step
 
@@ -30,9 +30,13 @@ class EpisodeBatch:
     """Steps a list of environments one after another; a ``BatchEnv``."""
 
     def __init__(
-        self, envs: Sequence[gymnasium.Env], description: dict[str, Any], angles: Angles = ()
+        self,
+        envs: Sequence[gymnasium.Env],
+        description: dict[str, Any],
+        angles: Angles = (),
+        step_timeout: float | None = None,
     ):
-        self._envs = list(envs)
+        self._envs = [limited(env, step_timeout) for env in envs]
         self.num_envs = len(self._envs)
         self.description = described(description, angles)
         self._name = str(description["id"])

@@ -13,7 +13,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from lpo.envs.angles import Angles, described
 from lpo.envs.codec import Codec
-from lpo.envs.faults import broken, check_finite
+from lpo.envs.faults import broken, check_finite, limited
 from lpo.envs.specs import declared
 from lpo.errors import LPOError
 from lpo.types import Step
@@ -39,8 +39,8 @@ class VectorBatch:
 
     resumable = False
 
-    def __init__(self, env: VectorEnv, angles: Angles = ()):
-        self._env = env
+    def __init__(self, env: VectorEnv, angles: Angles = (), step_timeout: float | None = None):
+        self._env: VectorEnv = limited(env, step_timeout)
         self._mode = autoreset_mode(env)
         self.num_envs = env.num_envs
         spec = env.spec
