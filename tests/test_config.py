@@ -40,7 +40,7 @@ def test_the_default_is_one_row_for_command_and_python():
     c = configure(env="lpo/SparseWalker2d-v0")
     assert c == read_command(["--env", "lpo/SparseWalker2d-v0"]).config
     assert c == Agent("lpo/SparseWalker2d-v0").config == LPOW("lpo/SparseWalker2d-v0").config
-    assert (c.algo, c.bonus.weighing.kind, c.ppo.batch_size, c.task.periodic) == (
+    assert (c.algo, flat(c)["weighing"], c.ppo.batch_size, c.task.periodic) == (
         "lpo-w", "sized-fading", 64, "auto",
     )  # fmt: skip
     assert configure(preset="gpu").algo == "lpo-w"
