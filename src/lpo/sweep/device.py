@@ -477,7 +477,7 @@ def finish_together(runs: list[GroupRun], stopped: Sequence[int]) -> bool:
     while left := [run for run in runs if not run.done()]:
         go_together(left, stopped)
         if stopped:
-            for run in left:
+            for run in runs:
                 run.save()
             return False
     for run in runs:
