@@ -229,6 +229,7 @@ def test_the_bonus_reaches_the_gradient():
     assert gradients[1.0] > 1e-2
 
 
+@pytest.mark.slow
 def test_below_the_floor_an_advantage_makes_a_step_of_its_size():
     """Ratios are 1 at first, so the gradient is linear in the normalised advantage. Its spread is
     about .01; with a floor of 1 it is divided by 1, with a floor of 0 by that spread."""

@@ -134,8 +134,8 @@ def test_a_run_is_never_written_over(run, capsys):
     [
         ("Raises", "the motor is on fire"),
         ("NaN", "not finite|NaN|nan"),
-        ("Shape", "shape"),
-        ("Reward", "reward"),
+        pytest.param("Shape", "shape", marks=pytest.mark.slow),
+        pytest.param("Reward", "reward", marks=pytest.mark.slow),
         ("Hangs", "did not return within 0.5 seconds, the --step-timeout"),
     ],
 )

@@ -70,6 +70,7 @@ def test_the_wall_stops_and_the_goal_pays(folder):
     assert (reward, ended, info["is_success"]) == (1.0, True, True)
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_page(folder, capsys):
     lines = [line for block in blocks("sh") for line in block.splitlines()]
     assert [line.split()[2] for line in lines] == ["train", "eval", "plot"]

@@ -120,7 +120,7 @@ def test_rollouts_of_any_size_and_roll_ins_compile_once(tiny, algo):
     assert trainer.learn._cache_size() == 1
 
 
-QUICK = ("ppo", "lpo", "pcpg")
+QUICK = ("lpo-w", "lpo")
 VARIANTS = [
     pytest.param({"algo": algo}, marks=[] if algo in QUICK else pytest.mark.slow)
     for algo in ALGORITHMS
@@ -168,6 +168,7 @@ def test_a_discrete_environment_pays_what_its_episodes_last(tiny):
     assert ended and all(row["rollout/return"] == row["rollout/length"] for row in ended)
 
 
+@pytest.mark.slow
 def test_a_continuous_environment_runs_to_its_time_limit(tiny):
     trainer, rows = trained(tiny(env="Pendulum-v1", threads=None), turns=6)
     assert len(np.unique(trainer.buffer.action)) > 100

@@ -189,6 +189,7 @@ def test_a_run_without_a_checkpoint_is_cleared_but_nothing_else(planned):
         clear(RunDirectory(root / "a"))
 
 
+@pytest.mark.slow
 def test_a_run_has_one_writer(planned):
     root, item = planned
     with run.start(item.config, root / "a") as begun:
@@ -228,6 +229,7 @@ def test_time_left(tmp_path, tiny):
 # --- whole sweeps
 
 
+@pytest.mark.slow
 def test_a_failed_run_is_reported_and_stops_nothing(tmp_path, capsys, monkeypatch):
     outside = str(Path(__file__).parents[1] / "outside")
     monkeypatch.setenv("PYTHONPATH", outside, prepend=os.pathsep)
