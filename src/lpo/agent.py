@@ -49,8 +49,8 @@ class Agent:
         Args:
             env: a Gymnasium id, an Env, a function that makes one, a VectorEnv, or a VecEnv of
                 stable-baselines3.
-            algo: a row of the table, for instance "lpo-s"; by default the row of the class, or the
-                one for tasks that nobody has looked at.
+            algo: a row of the table, for instance "lpo-s"; by default the row of the class, and
+                "lpo-w" for Agent itself.
             preset: named values to start from, for instance "paper"; by default those of the row.
             eval_env: an environment for evaluations, where ``env`` is an object.
             loggers: objects with ``write(step, metrics, timing)``, or names: "tensorboard",
