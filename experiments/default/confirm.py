@@ -3,7 +3,8 @@
     python experiments/default/confirm.py build/confirm
     lpo sweep build/confirm/maze.toml --device gpu --out runs/confirm/maze
 
-Budgets were fixed before the first run of the default on any of these tasks.
+Budgets were fixed before the first run of the default on any of these tasks. `ablate-…` leaves out
+one ingredient of the default at a time, on development tasks with new seeds.
 """
 
 from __future__ import annotations
@@ -15,50 +16,83 @@ from typing import Any
 from search import toml
 
 SEEDS = list(range(100, 164))
-ROWS = {"default": "lpo-w", "lpo": "lpo", "rnd": "rnd", "ppo": "ppo"}
-FIGURE_1 = ROWS | {"eniac": "eniac", "lpo-s": "lpo-s"}
-TASKS: dict[str, dict[str, Any]] = {
-    "car": {"envs": ["MountainCarContinuous-v0"], "steps": 300_000},
-    "sparse-car": {"envs": ["lpo/SparseMountainCarContinuous-v0"], "steps": 300_000},
-    "maze": {"envs": ["lpo/PointMazeLarge-v0"], "steps": 1_000_000},
-    "swing-up": {"envs": ["lpo/SwingUp-v0"], "steps": 1_000_000},
-    "lock15": {
-        "envs": ["lpo/CombinationLock-v0"], "steps": 1_000_000, "env_kwargs": {"length": 15},
-    },
-    "sea30": {"envs": ["lpo/DeepSea-v0"], "steps": 2_000_000, "env_kwargs": {"size": 30}},
-    "hopper": {
-        "envs": ["lpo/SparseHopper-v0"], "steps": 2_000_000, "thresholds": ["half"],
-        "rows": FIGURE_1,
-    },
-    "walker": {
-        "envs": ["lpo/SparseWalker2d-v0"], "steps": 2_000_000, "thresholds": ["half", "hard"],
-        "rows": FIGURE_1,
-    },
-    "cheetah": {
-        "envs": ["lpo/SparseHalfCheetah-v0"], "steps": 2_000_000, "thresholds": ["half", "hard"],
-        "rows": FIGURE_1,
-    },
-}  # fmt: skip
+DEFAULT = {"default": {"algo": "lpo-w"}}
+ROWS = DEFAULT | {name: {"algo": name} for name in ("lpo", "rnd", "ppo")}
+SB3 = {"sb3": {"algo": "ppo", "preset": "sb3"}}
+FIGURE_1 = {name: {"algo": name} for name in ("ppo", "rnd", "eniac", "lpo")}
+DENSE = DEFAULT | {"ppo": {"algo": "ppo"}}
+DRAWN = {"eval_deterministic": False}  # a policy without noise walks in circles in a grid
+WITHOUT: dict[str, dict[str, Any]] = DEFAULT | {
+    label: {"algo": "lpo-w", **change}
+    for label, change in {
+        "no-bonus": {"beta": 0.0, "beta_earned": 0.0},
+        "always-strong": {"beta_earned": 0.25},
+        "always-weak": {"beta": 0.025},
+        "short-discount": {"gamma_int": 0.99},
+        "paper-discount": {"gamma_int": 0.999},
+        "no-floor": {"advantage_floor": 0.0},
+        "state-action": {"bonus_inputs": "sa"},
+        "random-values": {"value_gain": 1.0},
+        "short-rollouts": {"rollout": 2048},
+        "small-batches": {"batch_size": 16},
+    }.items()
+}
+LOCK, SEA = "lpo/CombinationLock-v0", "lpo/DeepSea-v0"
+HOPPER, WALKER, CHEETAH = (f"lpo/Sparse{b}-v0" for b in ("Hopper", "Walker2d", "HalfCheetah"))
+TURNS = WITHOUT | {"angles": {"algo": "lpo-w", "periodic": []}}
+
+# name: (task, steps, rows), and further options of the grid
+TASKS: dict[str, tuple[str, int, dict[str, dict[str, Any]], dict[str, Any]]] = {
+    "car": ("MountainCarContinuous-v0", 300_000, ROWS | SB3, {}),
+    "sparse-car": ("lpo/SparseMountainCarContinuous-v0", 300_000, ROWS | SB3, {}),
+    "acrobot": ("Acrobot-v1", 300_000, ROWS | SB3, {}),
+    "maze": ("lpo/PointMazeLarge-v0", 1_000_000, ROWS | SB3, {}),
+    "swing-up": ("lpo/SwingUp-v0", 1_000_000, ROWS | SB3, {}),
+    "lock15": (LOCK, 1_000_000, ROWS | SB3, {"env_kwargs": {"length": 15}}),
+    "sea30": (SEA, 2_000_000, ROWS | SB3, {"env_kwargs": {"size": 30}}),
+    "door": ("MiniGrid-DoorKey-8x8-v0", 1_000_000, ROWS | SB3, DRAWN),
+    "corridor": ("MiniGrid-KeyCorridorS3R3-v0", 1_000_000, ROWS | SB3, DRAWN),
+    "hopper": (HOPPER, 2_000_000, FIGURE_1, {"threshold": "half"}),
+    "walker": (WALKER, 2_000_000, FIGURE_1, {"threshold": "half"}),
+    "cheetah": (CHEETAH, 2_000_000, FIGURE_1, {"threshold": "half"}),
+    "walker-hard": (WALKER, 2_000_000, FIGURE_1, {"threshold": "hard"}),
+    "cheetah-hard": (CHEETAH, 2_000_000, FIGURE_1, {"threshold": "hard"}),
+    "hopper-default": (HOPPER, 2_000_000, DEFAULT, {"threshold": "half"}),
+    "walker-default": (WALKER, 2_000_000, DEFAULT, {"threshold": "half"}),
+    "cheetah-default": (CHEETAH, 2_000_000, DEFAULT, {"threshold": "half"}),
+    "walker-hard-default": (WALKER, 2_000_000, DEFAULT, {"threshold": "hard"}),
+    "cheetah-hard-default": (CHEETAH, 2_000_000, DEFAULT, {"threshold": "hard"}),
+    "dense-pole": ("CartPole-v1", 300_000, DENSE | SB3, {}),
+    "dense-hopper": ("Hopper-v5", 1_000_000, DENSE, {}),
+    "dense-cheetah": ("HalfCheetah-v5", 1_000_000, DENSE, {}),
+    "ablate-maze": ("lpo/PointMaze-v0", 300_000, WITHOUT, {}),
+    "ablate-lock": (LOCK, 300_000, WITHOUT, {"env_kwargs": {"length": 10}}),
+    "ablate-sea": (SEA, 300_000, WITHOUT, {"env_kwargs": {"size": 10}}),
+    "ablate-cheetah": (CHEETAH, 800_000, TURNS, {"threshold": "half"}),
+}
+ABLATION_SEEDS = list(range(200, 232))
 
 
-def grid(name: str, task: dict[str, Any]) -> str:
+def grid(name: str) -> str:
     """Returns the grid of a task as TOML."""
-    top = {"name": f"confirm-{name}", "seeds": SEEDS}
-    top |= {key: task[key] for key in ("envs", "steps", "thresholds") if key in task}
-    fixed = {"eval_every": task["steps"] // 20}
-    fixed |= {key: task[key] for key in ("env_kwargs",) if key in task}
+    env, steps, rows, options = TASKS[name]
+    seeds = ABLATION_SEEDS if name.startswith("ablate") else SEEDS
+    top = {"name": f"default-{name}", "envs": [env], "seeds": seeds, "steps": steps}
+    options = {"eval_every": steps // 20} | options
+    if "threshold" in options:
+        top["thresholds"] = [options.pop("threshold")]
     lines = [f"{k} = {toml(v)}" for k, v in top.items()]
-    lines += ["", "[overrides]", *(f"{k} = {toml(v)}" for k, v in fixed.items())]
-    for label, algo in task.get("rows", ROWS).items():
-        lines += ["", f"[variants.{label}]", f"algo = {toml(algo)}"]
+    lines += ["", "[overrides]", *(f"{k} = {toml(v)}" for k, v in options.items())]
+    for label, changes in rows.items():
+        lines += ["", f"[variants.{label}]", *(f"{k} = {toml(v)}" for k, v in changes.items())]
     return "\n".join(lines) + "\n"
 
 
 def main() -> None:
     out = Path(sys.argv[1])
     out.mkdir(parents=True, exist_ok=True)
-    for name, task in TASKS.items():
-        (out / f"{name}.toml").write_text(grid(name, task))
+    for name in TASKS:
+        (out / f"{name}.toml").write_text(grid(name))
 
 
 if __name__ == "__main__":

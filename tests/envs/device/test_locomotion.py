@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, NamedTuple
 
+import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -365,3 +366,27 @@ def test_refusals_name_their_remedy(monkeypatch):
         physics.stepper(Body("hopper.xml", 1))
     with pytest.raises(LPOError, match="preset"):
         sparse_hopper(threshold="easy")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", HOPPER_FIRST, ids=name)
+def test_dense_rewards_are_gymnasiums(task):
+    """Each device step begins where Gymnasium's is, along long pushes that make a body fall."""
+    env = make_device(options(task.base_id))
+    assert isinstance(env, Locomotion) and not env.params
+    theirs: Any = gymnasium.make(task.base_id)
+    theirs.reset(seed=0)
+    step = jax.jit(lambda pose, action: env.step(pose, action, KEY, {}))
+    ends = []
+    for action in actions_of(env, 60)[:, 0]:
+        data = theirs.unwrapped.data
+        pose = jax.tree.map(lambda x: x[0], stacked([data]))
+        ours = step(pose, action)
+        obs, reward, terminated, truncated, _ = theirs.step(action)
+        np.testing.assert_allclose(ours.obs, obs, atol=2e-3)
+        np.testing.assert_allclose(ours.reward, reward, atol=2e-3)
+        assert bool(ours.terminated) == terminated and not truncated
+        ends.append(terminated)
+        if terminated:
+            theirs.reset()
+    assert np.any(ends) == (task != HALF_CHEETAH)

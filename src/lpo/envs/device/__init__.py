@@ -41,6 +41,8 @@ Maker = Callable[..., DeviceEnv]  # its keyword arguments are env_kwargs, and th
 _MAKERS: dict[str, Maker | str] = {
     "MountainCarContinuous-v0": "lpo.envs.device.classic:mountain_car",
     "lpo/SparseMountainCarContinuous-v0": "lpo.envs.device.classic:sparse_mountain_car",
+    "CartPole-v1": "lpo.envs.device.poles:cart_pole",
+    "Acrobot-v1": "lpo.envs.device.poles:acrobot",
     "lpo/DeepSea-v0": "lpo.envs.device.finite:deep_sea",
     "lpo/CombinationLock-v0": "lpo.envs.device.finite:combination_lock",
     "lpo/PointMaze-v0": "lpo.envs.device.maze:small_maze",
@@ -51,6 +53,9 @@ _MAKERS: dict[str, Maker | str] = {
     "lpo/SparseHopper-v0": "lpo.envs.device.locomotion:sparse_hopper",
     "lpo/SparseWalker2d-v0": "lpo.envs.device.locomotion:sparse_walker2d",
     "lpo/SparseHalfCheetah-v0": "lpo.envs.device.locomotion:sparse_half_cheetah",
+    "Hopper-v5": "lpo.envs.device.locomotion:hopper",
+    "Walker2d-v5": "lpo.envs.device.locomotion:walker2d",
+    "HalfCheetah-v5": "lpo.envs.device.locomotion:half_cheetah",
 }
 
 

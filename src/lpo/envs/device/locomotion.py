@@ -1,7 +1,7 @@
-"""Device environments: the sparse locomotion tasks, as the native batch of the host has them.
+"""Device environments: the sparse locomotion tasks and the tasks of Gymnasium below them.
 
-Observations, resets, ends and rewards are those of `lpo.envs.host.native`; the physics is in
-float32. Two differences keep float32 from mattering more than it must:
+Observations, resets, ends and rewards are those of `lpo.envs.host.native` and of Gymnasium; the
+physics is in float32. Two differences keep float32 from mattering more than it must:
 
 - Physics does not depend on x, so each env step begins at x = 0, and x is summed up outside: a
   velocity is as exact at 300 m as at the start.
@@ -11,7 +11,7 @@ float32. Two differences keep float32 from mattering more than it must:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -23,6 +23,7 @@ from jaxtyping import Bool, Float
 
 from lpo.envs.angles import Angles, free_hinges
 from lpo.envs.device.base import Transition
+from lpo.envs.device.describe import describe
 from lpo.envs.device.physics import Body, Buffers, simulate, stepper
 from lpo.envs.host.physics import mj
 from lpo.envs.specs import (
@@ -38,6 +39,11 @@ from lpo.errors import LPOError
 from lpo.math.distributions import ActionSpec
 
 TOO_LARGE = 1e10  # MuJoCo's mjMAXVAL
+PAYS = {  # of Gymnasium's tasks: the reward of a healthy step, the cost of a squared action
+    HOPPER.id: (1.0, 1e-3),
+    WALKER2D.id: (1.0, 1e-3),
+    HALF_CHEETAH.id: (0.0, 0.1),
+}
 
 
 class Pose(NamedTuple):
@@ -139,8 +145,9 @@ class Locomotion:
         after = simulate(self.body, state.qpos.at[0].set(0.0), state.qvel, state.warmstart, action)
         moved = after.qpos[0]
         pose = Pose(after.qpos.at[0].add(state.qpos[0]), after.qvel, after.warmstart)
-        reward = self._reward(moved, pose.qpos[0], params)
         terminated = ~self._healthy(pose)
+        speed = moved / (self.body.model.opt.timestep * self.task.frame_skip)
+        reward = self._reward(speed, pose.qpos[0], action, terminated, params)
         pose = self._mended(pose)
         return Transition(pose, self._observe(pose), reward, terminated, overflow=after.overflow)
 
@@ -150,10 +157,14 @@ class Locomotion:
         return jnp.concatenate([pose.qpos[1:], qvel])
 
     def _reward(
-        self, moved: Float[Array, ""], x: Float[Array, ""], params: dict[str, Any]
+        self,
+        speed: Float[Array, ""],
+        x: Float[Array, ""],
+        action: Float[Array, " A"],
+        fallen: Bool[Array, ""],
+        params: dict[str, Any],
     ) -> Float[Array, ""]:
-        seconds = self.body.model.opt.timestep * self.task.frame_skip
-        quantity = jnp.where(params["by_position"] > 0, x, moved / seconds)
+        quantity = jnp.where(params["by_position"] > 0, x, speed)
         return (quantity > params["threshold"]).astype(jnp.float32)
 
     def _healthy(self, pose: Pose) -> Bool[Array, ""]:
@@ -176,6 +187,32 @@ class Locomotion:
         return jax.tree.map(lambda own, other: jnp.where(fine, own, other), pose, rest)
 
 
+@dataclass(frozen=True)
+class Dense(Locomotion):
+    """Gymnasium's own task: the speed, and what health pays, less the cost of the action."""
+
+    def _reward(
+        self,
+        speed: Float[Array, ""],
+        x: Float[Array, ""],
+        action: Float[Array, " A"],
+        fallen: Bool[Array, ""],
+        params: dict[str, Any],
+    ) -> Float[Array, ""]:
+        healthy, cost = PAYS[self.id]
+        return speed + jnp.where(fallen, 0.0, healthy) - cost * (action**2).sum()
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {}
+
+    @property
+    def description(self) -> dict[str, Any]:
+        sizes = {"simulator": self.simulator, "deterministic": self.deterministic}
+        sizes |= {"buffers": self.body.sizes._asdict(), "mujoco": mj.__version__}
+        return describe(self.task.base_id, self.obs_size, {}) | sizes
+
+
 def _even(key: Array, size: int, noise: float) -> Float[Array, " N"]:
     return jax.random.uniform(key, (size,), jnp.float32, -noise, noise)
 
@@ -195,6 +232,17 @@ def locomotion(
     return env
 
 
+def dense(
+    task: SparseLocomotion,
+    simulator: str = "warp",
+    deterministic: bool = False,
+    buffers: dict[str, int] | None = None,
+) -> Dense:
+    """Returns the task of Gymnasium below ``task`` on the device."""
+    env = locomotion(task, None, simulator, deterministic, buffers)
+    return Dense(**{f.name: getattr(env, f.name) for f in fields(env)})
+
+
 def checked(buffers: dict[str, int]) -> Buffers:
     """Returns the sizes that a user gave. Raises LPOError where they are none."""
     try:
@@ -211,3 +259,6 @@ def checked(buffers: dict[str, int]) -> Buffers:
 sparse_hopper = partial(locomotion, HOPPER)
 sparse_walker2d = partial(locomotion, WALKER2D)
 sparse_half_cheetah = partial(locomotion, HALF_CHEETAH)
+hopper = partial(dense, HOPPER)
+walker2d = partial(dense, WALKER2D)
+half_cheetah = partial(dense, HALF_CHEETAH)
