@@ -249,6 +249,20 @@ def test_a_sweep_is_packed_with_where_it_comes_from(tmp_path):
     assert about.commit is None or len(about.commit.removesuffix("-dirty")) == 40
 
 
+def test_only_the_metrics_that_are_asked_for_are_kept(file, tmp_path):
+    out = tmp_path / "few.parquet"
+    store.pack([file], out, {}, ["eval", "switch/c"])
+    (run, _), about = store.read(out)
+    assert run.rows == [
+        {"env_steps": 100, "eval/return": 1 / 3, "switch/count": 1},
+        {"env_steps": 300, "switch/count": 3},
+        {"env_steps": 500, "switch/count": 5},
+    ]
+    assert run.timing == [TIMING[0], TIMING[2]] and about.name == "few"
+    with pytest.raises(LPOError, match="No metric begins with 'evil'; choose of eval/return,"):
+        store.pack([file], out, {}, ["evil"])
+
+
 def test_directories_and_files_are_read_together(file, tmp_path):
     found = store.load([write_sweep(tmp_path / "swept"), file, file, tmp_path / "swept" / "x-s0"])
     assert [run.name for run in found] == ["x-s0", "x-s1", "a", "b"]

@@ -183,6 +183,9 @@ class PackOptions:
     """Name of the packed file; it must end in .parquet."""
     policies: bool = True
     """Include the best policy of each cell, so that a report can draw clips."""
+    metrics: tuple[str, ...] = ()
+    """Beginnings of the metrics that are kept, as in eval rollout/reward_rate; by default those
+    that a report shows. Of many runs a table may need few."""
 
 
 @options
@@ -332,7 +335,7 @@ def pack(arguments: Sequence[str]) -> None:
     from lpo.runs.store import pack as pack_runs
 
     policies = best_policies(options.runs) if options.policies else {}
-    number, note = pack_runs(options.runs, options.out, policies)
+    number, note = pack_runs(options.runs, options.out, policies, options.metrics)
     print(f"{options.out}: {number} runs" + (f"\n{note}" if note else ""))
 
 

@@ -97,24 +97,42 @@ def load(paths: Sequence[Path]) -> list[Record]:
     return list(found.values())
 
 
-def pack(paths: Sequence[Path], out: Path, policies: Mapping[Path, bytes]) -> tuple[int, str]:
+def pack(
+    paths: Sequence[Path], out: Path, policies: Mapping[Path, bytes], metrics: Sequence[str] = ()
+) -> tuple[int, str]:
     """Writes the runs of ``paths`` to the file ``out``, with the policies of some of them.
 
-    Returns the number of runs, and a note on runs that are left out.
+    Where ``metrics`` are given, only those that begin so are kept. Returns the number of runs, and
+    a note on runs that are left out.
     """
     if out.suffix != SUFFIX:
         raise LPOError(f"--out is {out}; name a file that ends in {SUFFIX}.")
+    if unknown := [start for start in metrics if not any(key.startswith(start) for key in KEPT)]:
+        raise LPOError(f"No metric begins with {unknown[0]!r}; choose of {', '.join(KEPT)}.")
     every = load(paths)
     records = [with_policy(record, policies) for record in every if has_returns(record)]
+    records = [with_metrics(record, tuple(metrics)) for record in records]
     plans = dict.fromkeys(record.path.parent for record in records if not record.packed)
     names = [str(name) for folder in plans if (name := read_plan(folder).get("name"))]
-    write(out, records, About(", ".join(names) or out.stem, commit(), versions()))
+    name = ", ".join(dict.fromkeys(names)) or out.stem
+    write(out, records, About(name, commit(), versions()))
     left = len(every) - len(records)
     return len(records), f"Runs left out because they have no return yet: {left}." if left else ""
 
 
 def with_policy(record: Record, policies: Mapping[Path, bytes]) -> Record:
     return replace(record, policy=policies.get(record.path, record.policy))
+
+
+def with_metrics(record: Record, starts: tuple[str, ...]) -> Record:
+    """Returns a run with those metrics alone that begin with one of ``starts``, if any is given."""
+    if not starts:
+        return record
+    rows = [
+        {key: value for key, value in row.items() if key == STEPS or key.startswith(starts)}
+        for row in thinned(record.rows)
+    ]
+    return replace(record, rows=rows)
 
 
 def write(path: Path, records: Sequence[Record], about: About) -> None:
