@@ -111,11 +111,10 @@ def pack(
         raise LPOError(f"No metric begins with {unknown[0]!r}; choose of {', '.join(KEPT)}.")
     every = load(paths)
     records = [with_policy(record, policies) for record in every if has_returns(record)]
-    records = [with_metrics(record, tuple(metrics)) for record in records]
     plans = dict.fromkeys(record.path.parent for record in records if not record.packed)
     names = [str(name) for folder in plans if (name := read_plan(folder).get("name"))]
     name = ", ".join(dict.fromkeys(names)) or out.stem
-    write(out, records, About(name, commit(), versions()))
+    write(out, records, About(name, commit(), versions()), metrics)
     left = len(every) - len(records)
     return len(records), f"Runs left out because they have no return yet: {left}." if left else ""
 
@@ -124,22 +123,11 @@ def with_policy(record: Record, policies: Mapping[Path, bytes]) -> Record:
     return replace(record, policy=policies.get(record.path, record.policy))
 
 
-def with_metrics(record: Record, starts: tuple[str, ...]) -> Record:
-    """Returns a run with those metrics alone that begin with one of ``starts``, if any is given."""
-    if not starts:
-        return record
-    rows = [
-        {key: value for key, value in row.items() if key == STEPS or key.startswith(starts)}
-        for row in thinned(record.rows)
-    ]
-    return replace(record, rows=rows)
-
-
-def write(path: Path, records: Sequence[Record], about: About) -> None:
+def write(path: Path, records: Sequence[Record], about: About, metrics: Sequence[str] = ()) -> None:
     """Writes a packed file. If it fails, ``path`` stays as it was before."""
     if not records:
         raise LPOError("No run has logged a return yet; let the runs go on before you pack them.")
-    rows = [columns_of(record) for record in records]
+    rows = [columns_of(record, tuple(metrics) or ("",)) for record in records]
     names = [row["name"] for row in rows]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise LPOError(f"Two runs are called {twice}; pack each sweep into a file of its own.")
@@ -195,11 +183,14 @@ def thinned(rows: list[Row]) -> list[Row]:
     return [row for row in rows if metric in row or row[STEPS] == first or row is rows[-1]]
 
 
-def columns_of(record: Record) -> Columns:
-    """Returns one run as columns; those that the run does not have are left out."""
+def columns_of(record: Record, starts: tuple[str, ...] = ("",)) -> Columns:
+    """Returns one run as columns, with the metrics that begin with one of ``starts``.
+
+    Those that the run does not have are left out.
+    """
     rows = thinned(record.rows)
     timing = record.timing[:1] + record.timing[1:][-1:]  # the first holds compilation, the last all
-    metrics = [key for key in KEPT if any(key in row for row in rows)]
+    metrics = [k for k in KEPT if k.startswith(starts) and any(k in row for row in rows)]
     times = dict.fromkeys(key for row in timing for key in row if key.startswith(TIME))
     columns: Columns = {
         "name": record.name, "label": record.label, "task": record.task, "config": record.config,
