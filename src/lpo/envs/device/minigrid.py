@@ -25,6 +25,7 @@ from lpo.math.distributions import ActionSpec
 
 STARTS = 4096
 VIEW = 7  # cells that an agent sees ahead, and from side to side
+ALL = 2**VIEW - 1  # the bits of a row of the view
 SIZES = (11, 6, minigrid.STATES)  # objects, colours, states
 EMPTY, WALL, DOOR, KEY, BALL, GOAL = 1, 2, 4, 5, 6, 8
 OPEN, CLOSED, LOCKED = range(3)
@@ -157,21 +158,25 @@ def seen(state: State) -> UInt8[Array, "7 7 3"]:
 def visible(clear: Bool[Array, "7 7"]) -> Bool[Array, "7 7"]:
     """Returns which cells the agent sees, where light passes the cells ``clear``.
 
-    It spreads along a row to both sides, and from each cell of it to the row ahead.
+    It spreads along a row to both sides, and from each cell of it to the row ahead. A row is seven
+    bits of a number: single cells would make programs that take minutes to compile on a GPU.
     """
-    lit: dict[tuple[int, int], Any] = {
-        (i, j): jnp.bool_((i, j) == (VIEW // 2, VIEW - 1)) for i in range(VIEW) for j in range(VIEW)
-    }
+    places = jnp.arange(VIEW)
+    clear_rows = (clear.astype(jnp.int32) << places[:, None]).sum(0)
+    rows, row = [], jnp.int32(1 << VIEW // 2)
     for j in reversed(range(VIEW)):
-        for i, side in [(i, 1) for i in range(VIEW - 1)] + [
-            (i, -1) for i in range(VIEW - 1, 0, -1)
-        ]:
-            through = lit[i, j] & clear[i, j]
-            lit[i + side, j] |= through
-            if j > 0:
-                lit[i + side, j - 1] |= through
-                lit[i, j - 1] |= through
-    return jnp.stack([lit[i, j] for i in range(VIEW) for j in range(VIEW)]).reshape(VIEW, VIEW)
+        open_, ahead = clear_rows[j], jnp.int32(0)
+        for _ in range(VIEW - 1):
+            row |= (row & open_) << 1
+        through = row & open_ & ALL >> 1  # the last cell has none to its right
+        ahead |= through | through << 1
+        row &= ALL
+        for _ in range(VIEW - 1):
+            row |= (row & open_) >> 1
+        through = row & open_ & ~1
+        rows.append(row)
+        row = ahead | through | through >> 1
+    return (jnp.stack(rows[::-1])[None] >> places[:, None] & 1) > 0
 
 
 def door_key() -> Grid:
