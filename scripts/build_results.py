@@ -14,6 +14,7 @@ import argparse
 import re
 import runpy
 import shutil
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,6 +45,10 @@ ALL = (
     Report("device-host", "40 runs on the host", ("device/agreement-host",)),
     Report("device-gpu", "The same on a GPU", ("device/agreement-gpu",)),
     Report("default-first", "README's first command, 32 seeds", ("default/first",), "lpo-w"),
+    Report("default-confirm", "The default on new tasks", ("default/confirm",), "default"),
+    Report("default-dense", "The default where the reward is dense", ("default/dense",), "default"),
+    Report("default-ablate", "The default without an ingredient", ("default/ablate",), "default"),
+    Report("default-lock10", "Every row on a lock", ("default/lock10",), "default"),
     Report("figure2-200k", "Figure 2, 200,000 steps", ("figure2/steps200k",), "lpo-norm"),
     Report(
         "components-locomotion",
@@ -114,6 +119,10 @@ def draw_others() -> None:
         posture["draw"](REPORTS / report / "figures", name, cells)
     reasons = runpy.run_path(str(ROOT / "experiments" / "ablations" / "reasons.py"))
     reasons["draw"](REPORTS / "ablations-reasons" / "figures")
+    sys.path.insert(0, str(ROOT / "experiments" / "default"))
+    picture = runpy.run_path(str(ROOT / "experiments" / "default" / "picture.py"))
+    picture["curves"](REPORTS / "default-confirm" / "figures")
+    picture["ablation"](REPORTS / "default-ablate" / "figures")
 
 
 def shown() -> set[str]:

@@ -4,7 +4,7 @@
     lpo sweep build/confirm/maze.toml --device gpu --out runs/confirm/maze
 
 Budgets were fixed before the first run of the default on any of these tasks. `ablate-…` leaves out
-one ingredient of the default at a time, on development tasks with new seeds.
+one ingredient of the default at a time, and `lock10` has every row: development tasks, new seeds.
 """
 
 from __future__ import annotations
@@ -37,6 +37,16 @@ WITHOUT: dict[str, dict[str, Any]] = DEFAULT | {
         "small-batches": {"batch_size": 16},
     }.items()
 }
+EVERY_ROW = DEFAULT | {
+    "eniac": {"algo": "eniac"},
+    "lpo": {"algo": "lpo"},
+    "lpo-cover": {"algo": "lpo", "start": "cover"},
+    "lpo-next": {"algo": "lpo", "bonus_inputs": "next"},
+    "lpo-s": {"algo": "lpo-s"},
+    "pcpg": {"algo": "pcpg"},
+    "pcpg-reset": {"algo": "pcpg", "start": "reset"},
+    "ramp": {"algo": "lpo", "switch": "ramp"},
+}
 LOCK, SEA = "lpo/CombinationLock-v0", "lpo/DeepSea-v0"
 HOPPER, WALKER, CHEETAH = (f"lpo/Sparse{b}-v0" for b in ("Hopper", "Walker2d", "HalfCheetah"))
 TURNS = WITHOUT | {"angles": {"algo": "lpo-w", "periodic": []}}
@@ -65,18 +75,19 @@ TASKS: dict[str, tuple[str, int, dict[str, dict[str, Any]], dict[str, Any]]] = {
     "dense-pole": ("CartPole-v1", 300_000, DENSE | SB3, {}),
     "dense-hopper": ("Hopper-v5", 1_000_000, DENSE, {}),
     "dense-cheetah": ("HalfCheetah-v5", 1_000_000, DENSE, {}),
+    "lock10": (LOCK, 300_000, EVERY_ROW, {"env_kwargs": {"length": 10}}),
     "ablate-maze": ("lpo/PointMaze-v0", 300_000, WITHOUT, {}),
     "ablate-lock": (LOCK, 300_000, WITHOUT, {"env_kwargs": {"length": 10}}),
     "ablate-sea": (SEA, 300_000, WITHOUT, {"env_kwargs": {"size": 10}}),
     "ablate-cheetah": (CHEETAH, 800_000, TURNS, {"threshold": "half"}),
 }
-ABLATION_SEEDS = list(range(200, 232))
+NEW_SEEDS = {"ablate": list(range(200, 232)), "lock10": list(range(300, 364))}
 
 
 def grid(name: str) -> str:
     """Returns the grid of a task as TOML."""
     env, steps, rows, options = TASKS[name]
-    seeds = ABLATION_SEEDS if name.startswith("ablate") else SEEDS
+    seeds = NEW_SEEDS.get(name.split("-")[0], SEEDS)
     top = {"name": f"default-{name}", "envs": [env], "seeds": seeds, "steps": steps}
     options = {"eval_every": steps // 20} | options
     if "threshold" in options:

@@ -2,6 +2,7 @@
 
     python experiments/default/table.py experiments/default/results/*.parquet
     python experiments/default/table.py FILE… --own lpo-s     # another row against the others
+    python experiments/default/table.py FILE… --across        # one line for each row
 
 The score of a run is the mean of its last five evaluations: the normalised return where the task
 states its largest return, else the success rate. The row is compared with the other row that has
@@ -88,12 +89,28 @@ def table(paths: Sequence[Path], own: str = "default") -> str:
     return "\n".join(lines) + "\n"
 
 
+def across(paths: Sequence[Path]) -> str:
+    """Returns the scores with a line for each row and a column for each task."""
+    runs = Runs(list(paths))
+    names = [short_task(task) for task in runs.tasks]
+    lines = [f"| row | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
+    for label in runs.labels:
+        texts = []
+        for task in runs.tasks:
+            x = np.array([score(run) for run in runs.cell(task, label)])
+            half = f"{(x > PASS).sum()} of {x.size}"
+            texts.append(f"{interval(estimate(iqm, [x]))}, {half}" if x.size else "–")
+        lines.append(f"| `{label}` | {' | '.join(texts)} |")
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="The table of the default")
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--own", default="default", help="the row that is compared")
+    parser.add_argument("--across", action="store_true", help="a line for each row")
     given = parser.parse_args()
-    print(table(given.files, given.own), end="")
+    print(across(given.files) if given.across else table(given.files, given.own), end="")
 
 
 if __name__ == "__main__":

@@ -34,6 +34,8 @@ RUNS = {
     "ablations/results/posture": 30, "ablations/results/works": 32, "ablations/results/peer": 8,
     "figure2/results/device10k": 2304, "device/results/agreement-host": 40,
     "device/results/agreement-gpu": 40, "default/results/first": 32,
+    "default/results/confirm": 2112, "default/results/dense": 240, "default/results/ablate": 1056,
+    "default/results/lock10": 576,
 }  # fmt: skip
 CELLS = [  # sweeps whose table of cells a page prints; the others are printed by their scripts
     "figure1/results/half", "figure1/results/hard", "figure2/results/steps10k",
@@ -138,6 +140,21 @@ def test_the_first_command_finds_and_keeps_the_reward():
     path = EXPERIMENTS / "default" / "results" / "first.parquet"
     table = script("default/table.py")["table"]([path], "lpo-w")
     assert table.split("\n\n")[0] in pages()
+
+
+@pytest.mark.parametrize("name", ["confirm", "dense"])
+def test_the_default_is_confirmed_as_the_page_says(name):
+    path = EXPERIMENTS / "default" / "results" / f"{name}.parquet"
+    table = script("default/table.py")["table"]([path])
+    assert table.split("\n\n")[0] in pages()
+    assert name == "dense" or table in pages()
+    assert "below" not in table
+
+
+@pytest.mark.parametrize("name", ["ablate", "lock10"])
+def test_ingredients_and_rows_are_compared_as_the_page_says(name):
+    path = EXPERIMENTS / "default" / "results" / f"{name}.parquet"
+    assert script("default/table.py")["across"]([path]) in pages()
 
 
 def test_the_search_for_the_default_is_what_the_page_shows():
