@@ -249,7 +249,7 @@ def test_a_killed_group_goes_on_to_the_same_bytes(tmp_path):
 
 def test_what_cannot_run_on_a_device_is_said(tmp_path, capsys):
     for flags, words in {
-        ("--env", "CartPole-v1"): "CartPole-v1",
+        ("--env", "Pendulum-v1"): "Pendulum-v1",
     }.items():
         assert command("train", *flags, "--device", "cpu", "--out", tmp_path / "no") == 2
         error = capsys.readouterr().err.strip()

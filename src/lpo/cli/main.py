@@ -124,7 +124,8 @@ class SweepOptions:
     out: Path | None = None
     """Directory of the sweep (default: runs/NAME)."""
     workers: PositiveInt | None = None
-    """Number of processes, each on its own core (default: one for each usable core)."""
+    """Number of processes, each on its own core (default: one for each usable core). With --device:
+    programs that share the device (default: one after the other)."""
     ray: str | None = None
     """Run on the Ray cluster at this address; --out must be on storage that all nodes share."""
     device: Literal["host", "gpu", "cpu"] = "host"

@@ -1,36 +1,46 @@
-"""Sweeps: groups of runs on the devices of a Ray cluster, ``python -m lpo.sweep.group ROOT NAME``.
+"""Sweeps: groups of runs as processes of their own, ``python -m lpo.sweep.group ROOT NAME``.
 
-A task is one group of runs on one GPU, or on one core as a stand-in. A group that was killed goes
-on from its last state on another node.
+On a Ray cluster each has a GPU, or a core as a stand-in, and a group that was killed goes on from
+its last state on another node. On one machine several share its GPU: a program of few runs waits
+more than it computes, so that others can compute meanwhile.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
+import shutil
+import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from lpo.platform import trusted_packages
 from lpo.runs.directory import RunDirectory
 from lpo.sweep.board import Board, shown
-from lpo.sweep.cluster import load_ray, run_on_ray
+from lpo.sweep.cluster import PLATFORM, load_ray, run_on_ray
 from lpo.sweep.device import (
     STATES,
     Device,
     begun_groups,
     check_loggers,
+    choose_device,
     disk_errors,
     groups,
     run_fitting,
 )
 from lpo.sweep.grid import Grid, Item
 from lpo.sweep.jobs import Progress
-from lpo.sweep.local import stop_flag
+from lpo.sweep.local import run_local, stop_flag
 from lpo.sweep.main import conclude
 from lpo.sweep.plan import Standing, held, read_plan, standing, write_plan
 from lpo.sweep.worker import command, main
 
 MODULE = "lpo.sweep.group"
+MEMORY = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # else one process takes most of it
+MPS = "nvidia-cuda-mps-control"  # NVIDIA's service that lets processes share a GPU
 
 
 class GroupJob(NamedTuple):
@@ -90,6 +100,57 @@ def sweep_on_devices(grid: Grid, root: Path, device: Device, address: str) -> in
         with shown(board):
             finished = run_on_ray(root, left, address, board, MODULE, device)
     return conclude(board, root, f"lpo sweep … --device {device} --ray {address}", finished)
+
+
+def sweep_beside(grid: Grid, root: Path, device: Device, workers: int) -> int:
+    """Runs the groups of a grid on one device, ``workers`` processes at a time."""
+    os.environ |= MEMORY | os.environ
+    choose_device(device)  # refuse before anything is written
+    check_loggers(grid)
+    with held(root) as lock:
+        write_plan(root, grid)
+        jobs = jobs_of(root, grid)
+        board = Board(grid.name, jobs, workers)
+        left = [job for job in jobs if board.tracks[job.name].state != "done"]
+        print(f"{grid.name}: {len(jobs)} groups in {root}, {len(left)} to do", flush=True)
+        with shown(board), shared_gpu() as places:
+            variables = MEMORY | PLATFORM[device] | places
+            finished = run_local(left, [None] * workers, board, lock, variables)
+    return conclude(board, root, f"lpo sweep … --device {device} --workers {workers}", finished)
+
+
+@contextlib.contextmanager
+def shared_gpu() -> Iterator[dict[str, str]]:
+    """Yields variables with which processes compute on one GPU at the same time.
+
+    Without NVIDIA's service they take turns. It is started here unless it runs already.
+    """
+    control = shutil.which(MPS)
+    if control is None or ask(control, "get_server_list", os.environ):
+        yield {}
+        return
+    with tempfile.TemporaryDirectory(prefix="lpo-mps-") as folder:
+        places = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
+        started = subprocess.run([control, "-d"], env=os.environ | places, capture_output=True)
+        if started.returncode:
+            print(f"{MPS} does not start; the programs take turns on the GPU.", flush=True)
+            yield {}
+            return
+        try:
+            yield places
+        finally:
+            ask(control, "quit", os.environ | places)
+
+
+def ask(control: str, words: str, variables: Mapping[str, str]) -> bool:
+    """Returns whether the service took a command."""
+    try:
+        asked = subprocess.run(
+            [control], input=f"{words}\n".encode(), env=variables, capture_output=True, timeout=30
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    return asked.returncode == 0
 
 
 def work(root: Path, name: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Literal
 
 from lpo.envs.host.threads import usable_cores
 from lpo.errors import LPOError
@@ -33,21 +33,10 @@ def sweep(
     if only_plan:
         print_plan(root, grid)
         return 0
-    if device != "host":
-        if workers is not None:
-            raise LPOError(
-                "--device runs in one process (with --ray, one a GPU); leave --workers out."
-            )
-        kind = "gpu" if device == "gpu" else "cpu"
-        if ray is not None:
-            from lpo.sweep.group import sweep_on_devices
-
-            return sweep_on_devices(grid, root, kind, ray)
-        from lpo.sweep.device import sweep_on_device
-
-        return sweep_on_device(grid, root, kind)
     if ray is not None and workers is not None:
         raise LPOError("--workers is for this machine and --ray for a cluster; leave one out.")
+    if device != "host":
+        return sweep_groups(grid, root, "gpu" if device == "gpu" else "cpu", workers, ray)
     if ray is not None:
         load_ray()  # refuse before anything is written
     cores = places(workers) if ray is None else []
@@ -63,6 +52,20 @@ def sweep(
     if status == 0:
         print(f"All done; look at them with `lpo report {root}`.")
     return status
+
+
+def sweep_groups(
+    grid: Grid, root: Path, device: Literal["gpu", "cpu"], workers: int | None, ray: str | None
+) -> int:
+    """Runs a grid on devices: here, in one process or several, or on a cluster."""
+    from lpo.sweep.device import sweep_on_device
+    from lpo.sweep.group import sweep_beside, sweep_on_devices
+
+    if ray is not None:
+        return sweep_on_devices(grid, root, device, ray)
+    if workers is None:
+        return sweep_on_device(grid, root, device)
+    return sweep_beside(grid, root, device, workers)
 
 
 def run_jobs(

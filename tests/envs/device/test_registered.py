@@ -81,7 +81,7 @@ def test_a_world_does_not_depend_on_those_beside_it(env_id):
 @pytest.mark.parametrize(
     ("task", "message"),
     [
-        (options("CartPole-v1"), "CartPole-v1 runs on the host only; leave device out, or choose"),
+        (options("Pendulum-v1"), "Pendulum-v1 runs on the host only; leave device out, or choose"),
         (options("lpo/DeepSea-v0", threshold=1.0), "has no threshold; leave threshold out"),
         (options("lpo/DeepSea-v0", size=1), "pass a whole number"),
         (options("lpo/DeepSea-v0", depth=3), "could not be made on the device, TypeError.*depth"),
