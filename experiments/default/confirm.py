@@ -5,6 +5,7 @@
 
 Budgets were fixed before the first run of the default on any of these tasks. `ablate-…` leaves out
 one ingredient of the default at a time, and `lock10` has every row: development tasks, new seeds.
+`switch-…` holds rows that differ in when the policy changes.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ ROWS = DEFAULT | {name: {"algo": name} for name in ("lpo", "rnd", "ppo")}
 SB3 = {"sb3": {"algo": "ppo", "preset": "sb3"}}
 FIGURE_1 = {name: {"algo": name} for name in ("ppo", "rnd", "eniac", "lpo")}
 DENSE = DEFAULT | {"ppo": {"algo": "ppo"}}
+HALF_16 = {"threshold": "half", "num_envs": 16}  # 16 worlds a run take fewer steps one by one
+HARD_16 = {"threshold": "hard", "num_envs": 16}
 DRAWN = {"eval_deterministic": False}  # a policy without noise walks in circles in a grid
 WITHOUT: dict[str, dict[str, Any]] = DEFAULT | {
     label: {"algo": "lpo-w", **change}
@@ -47,6 +50,14 @@ EVERY_ROW = DEFAULT | {
     "pcpg-reset": {"algo": "pcpg", "start": "reset"},
     "ramp": {"algo": "lpo", "switch": "ramp"},
 }
+SWITCHES = {
+    "lpo": {"algo": "lpo"},
+    "constant": {"algo": "eniac"},
+    "constant-5500": {"algo": "eniac", "rollout": 5500},
+    "ramp": {"algo": "lpo", "switch": "ramp", "rollout": 2700},
+    "lpo-s": {"algo": "lpo-s"},
+    "lpo-s-progress": {"algo": "lpo-s", "switch_fading": "progress"},
+}
 LOCK, SEA = "lpo/CombinationLock-v0", "lpo/DeepSea-v0"
 HOPPER, WALKER, CHEETAH = (f"lpo/Sparse{b}-v0" for b in ("Hopper", "Walker2d", "HalfCheetah"))
 TURNS = WITHOUT | {"angles": {"algo": "lpo-w", "periodic": []}}
@@ -62,11 +73,11 @@ TASKS: dict[str, tuple[str, int, dict[str, dict[str, Any]], dict[str, Any]]] = {
     "sea30": (SEA, 2_000_000, ROWS | SB3, {"env_kwargs": {"size": 30}}),
     "door": ("MiniGrid-DoorKey-8x8-v0", 1_000_000, ROWS | SB3, DRAWN),
     "corridor": ("MiniGrid-KeyCorridorS3R3-v0", 1_000_000, ROWS | SB3, DRAWN),
-    "hopper": (HOPPER, 2_000_000, FIGURE_1, {"threshold": "half"}),
-    "walker": (WALKER, 2_000_000, FIGURE_1, {"threshold": "half"}),
-    "cheetah": (CHEETAH, 2_000_000, FIGURE_1, {"threshold": "half"}),
-    "walker-hard": (WALKER, 2_000_000, FIGURE_1, {"threshold": "hard"}),
-    "cheetah-hard": (CHEETAH, 2_000_000, FIGURE_1, {"threshold": "hard"}),
+    "hopper": (HOPPER, 2_000_000, FIGURE_1, HALF_16),
+    "walker": (WALKER, 2_000_000, FIGURE_1, HALF_16),
+    "cheetah": (CHEETAH, 2_000_000, FIGURE_1, HALF_16),
+    "walker-hard": (WALKER, 2_000_000, FIGURE_1, HARD_16),
+    "cheetah-hard": (CHEETAH, 2_000_000, FIGURE_1, HARD_16),
     "hopper-default": (HOPPER, 2_000_000, DEFAULT, {"threshold": "half"}),
     "walker-default": (WALKER, 2_000_000, DEFAULT, {"threshold": "half"}),
     "cheetah-default": (CHEETAH, 2_000_000, DEFAULT, {"threshold": "half"}),
@@ -75,13 +86,20 @@ TASKS: dict[str, tuple[str, int, dict[str, dict[str, Any]], dict[str, Any]]] = {
     "dense-pole": ("CartPole-v1", 300_000, DENSE | SB3, {}),
     "dense-hopper": ("Hopper-v5", 1_000_000, DENSE, {}),
     "dense-cheetah": ("HalfCheetah-v5", 1_000_000, DENSE, {}),
+    "switch-maze": ("lpo/PointMazeLarge-v0", 1_000_000, SWITCHES, {}),
+    "switch-swing-up": ("lpo/SwingUp-v0", 1_000_000, SWITCHES, {}),
+    "switch-cheetah": (CHEETAH, 1_000_000, SWITCHES, {"threshold": "half", "periodic": "auto"}),
     "lock10": (LOCK, 300_000, EVERY_ROW, {"env_kwargs": {"length": 10}}),
     "ablate-maze": ("lpo/PointMaze-v0", 300_000, WITHOUT, {}),
     "ablate-lock": (LOCK, 300_000, WITHOUT, {"env_kwargs": {"length": 10}}),
     "ablate-sea": (SEA, 300_000, WITHOUT, {"env_kwargs": {"size": 10}}),
     "ablate-cheetah": (CHEETAH, 800_000, TURNS, {"threshold": "half"}),
 }
-NEW_SEEDS = {"ablate": list(range(200, 232)), "lock10": list(range(300, 364))}
+NEW_SEEDS = {
+    "ablate": list(range(200, 232)),
+    "lock10": list(range(300, 364)),
+    "switch": list(range(400, 464)),
+}
 
 
 def grid(name: str) -> str:
