@@ -18,7 +18,7 @@ SPREAD = {"CartPole-v1": (2.5, 2.0, 0.22, 2.0), "Acrobot-v1": (3.2, 3.2, 13.0, 2
 def test_one_step_from_the_same_state(env_id):
     """From states on both sides of the ends, and of the bounds of angles and speeds."""
     env, rng, count = make(env_id), np.random.default_rng(0), 200
-    state = rng.uniform(-1, 1, (count, 4)).astype(np.float32) * np.float32(SPREAD[env_id])
+    state = rng.uniform(-1, 1, (count, 4)).astype(np.float32) * np.array(SPREAD[env_id], np.float32)
     action = draw(env, rng, (count,))
     theirs: Any = gymnasium.make(env_id)
     ours = jax.jit(jax.vmap(env.step, (0, 0, None, None)))(
