@@ -2,6 +2,7 @@
 
     python experiments/recount.py cheetah     # PPO and LPO on SparseHalfCheetah, two grids together
     python experiments/recount.py lock        # pairs of rows on the locks that differ in one part
+    python experiments/recount.py controls    # roll-in, ramp and s′ on the locks
     python experiments/recount.py switches    # how often lpo-s switches in runs that learn or stall
     python experiments/recount.py scale       # how large the bonus is, and its share
 
@@ -83,6 +84,25 @@ def lock() -> str:
     return "\n".join(lines)
 
 
+def controls() -> str:
+    """Which row ends with the larger return; the same return on host and device counts as equal."""
+    pairs = [("pcpg", "pcpg-reset"), ("lpo-cover", "lpo"), ("lpo-ramp", "lpo"),
+             ("lpo-s", "lpo-ramp"), ("lpo-next", "lpo")]  # fmt: skip
+    heads = [f"`{one}` above `{other}`" for one, other in pairs]
+    lines = [f"| levels | {' | '.join(heads)} |", "| --- |" + " --- |" * len(pairs)]
+    for levels in LOCKS:
+        names = (f"components/results/lock{levels}{end}" for end in ("", "-controls"))
+        runs = [run for name in names for run in packed(name)]
+        ends = {
+            label: [np.array([run.final for run in runs if run.label == label]).round(4)]
+            for pair in pairs
+            for label in pair
+        }
+        cells = [text(estimate(improvement, ends[one], ends[other])) for one, other in pairs]
+        lines.append(f"| {levels} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def span(values: Iterable[float], form: str) -> str:
     """Median (lowest, highest)."""
     x = np.array(list(values))
@@ -155,7 +175,13 @@ def met(run: RunData) -> float:
     return np.inf if run.first_reward is None else run.first_reward
 
 
-TABLES = {"cheetah": cheetah, "lock": lock, "switches": switches, "scale": scale}
+TABLES = {
+    "cheetah": cheetah,
+    "lock": lock,
+    "controls": controls,
+    "switches": switches,
+    "scale": scale,
+}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])

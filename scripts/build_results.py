@@ -48,6 +48,7 @@ ALL = (
     Report("default-confirm", "The default on new tasks", ("default/confirm",), "default"),
     Report("default-dense", "The default where the reward is dense", ("default/dense",), "default"),
     Report("default-ablate", "The default without an ingredient", ("default/ablate",), "default"),
+    Report("default-hard", "SparseHalfCheetah at hard", ("default/hard",), "default"),
     Report("default-lock10", "Every row on a lock", ("default/lock10",), "default"),
     Report("figure2-200k", "Figure 2, 200,000 steps", ("figure2/steps200k",), "lpo-norm"),
     Report(
@@ -62,6 +63,12 @@ ALL = (
         "The bidirectional lock",
         ("components/lock5", "components/lock10", "components/lock15"),
         "pcpg",
+    ),
+    Report(
+        "components-lock-controls",
+        "What opens a lock: roll-in, ramp and s′",
+        tuple(f"components/lock{length}-controls" for length in (5, 10, 15)),
+        "pcpg-reset",
     ),
     Report("components-rollin", "Roll-in in half of the episodes or all", ("components/rollin",)),
     Report("components-features", "Features of pcpg's bonus", ("components/features",)),

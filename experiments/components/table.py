@@ -2,7 +2,8 @@
 
     python experiments/components/table.py tasks      # lpo-s against lpo, eniac and ppo
     python experiments/components/table.py lock       # every row on the bidirectional lock
-    python experiments/components/table.py cover     # options of the two rows with a cover
+    python experiments/components/table.py controls   # what of pcpg and lpo opens a lock
+    python experiments/components/table.py cover      # options of the two rows with a cover
     python experiments/components/table.py cost       # what the switch of lpo-s takes of a run
 
 Final return: mean of the last five evaluations, as in every report. First success: the first
@@ -32,11 +33,13 @@ SOURCES = {
         HERE / "results/deepsea.parquet",
     ),
     "lock": tuple(HERE / f"results/lock{length}.parquet" for length in (5, 10, 15)),
+    "controls": tuple(HERE / f"results/lock{length}-controls.parquet" for length in (5, 10, 15)),
     "cover": tuple(HERE / f"results/{name}.parquet" for name in ("rollin", "features", "width")),
 }
 ROWS = {
     "tasks": ("lpo-s", "lpo", "eniac", "rnd", "ppo"),
     "lock": ("pcpg", "eniac-original", "lpo-s", "lpo", "eniac", "rnd", "ppo"),
+    "controls": ("pcpg-reset", "lpo-cover", "lpo-ramp", "lpo-next"),
     "cover": ("half", "all", "fourier-256", "fourier-512", "product", "one-pass", "ten-passes"),
 }
 PARTS = ("time/switch_s", "time/rollout_s", "time/learn_s")

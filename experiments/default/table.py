@@ -3,6 +3,7 @@
     python experiments/default/table.py experiments/default/results/*.parquet
     python experiments/default/table.py FILE… --own lpo-s     # another row against the others
     python experiments/default/table.py FILE… --across        # one line for each row
+    python experiments/default/table.py FILE… --singles       # one line for each run
 
 The score of a run is the mean of its last five evaluations: the normalised return where the task
 states its largest return, else the success rate. The row is compared with the other row that has
@@ -104,13 +105,32 @@ def across(paths: Sequence[Path]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def singles(paths: Sequence[Path], early: int = 3_000_000) -> str:
+    """Returns a line for each run: its first reward and its returns, early and at the end."""
+    lines = [
+        "| run | first reward | return at 3M steps | at the end | steps |",
+        "|---|---|---|---|---|",
+    ]
+    for run in Runs(list(paths)).runs:
+        steps, returns = run.curve("eval/return")
+        then = returns[steps < early * 1.005][-LAST:].mean()
+        first = "never" if run.first_reward is None else f"{run.first_reward:,}"
+        ends = f"{then:.3g} | {run.final:.3g} | {run.env_steps:,}"
+        lines.append(f"| `{run.label}` | {first} | {ends} |")
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="The table of the default")
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--own", default="default", help="the row that is compared")
     parser.add_argument("--across", action="store_true", help="a line for each row")
+    parser.add_argument("--singles", action="store_true", help="a line for each run")
     given = parser.parse_args()
-    print(across(given.files) if given.across else table(given.files, given.own), end="")
+    if given.singles:
+        print(singles(given.files), end="")
+    else:
+        print(across(given.files) if given.across else table(given.files, given.own), end="")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = {
     "cheetah": "results/locomotion",
     "lock": "results/lock",
+    "controls": "results/lock",
     "switches": "results/sensitivity",
     "scale": "readings",
 }

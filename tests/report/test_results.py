@@ -34,8 +34,10 @@ RUNS = {
     "ablations/results/posture": 30, "ablations/results/works": 32, "ablations/results/peer": 8,
     "figure2/results/device10k": 2304, "device/results/agreement-host": 40,
     "device/results/agreement-gpu": 40, "default/results/first": 32,
+    "components/results/lock5-controls": 80, "components/results/lock10-controls": 80,
+    "components/results/lock15-controls": 80,
     "default/results/confirm": 2112, "default/results/dense": 240, "default/results/ablate": 1056,
-    "default/results/lock10": 576,
+    "default/results/lock10": 576, "default/results/hard": 5,
 }  # fmt: skip
 CELLS = [  # sweeps whose table of cells a page prints; the others are printed by their scripts
     "figure1/results/half", "figure1/results/hard", "figure2/results/steps10k",
@@ -43,7 +45,7 @@ CELLS = [  # sweeps whose table of cells a page prints; the others are printed b
     "figure2/results/device10k",
 ]  # fmt: skip
 STREAMS = ["figure1/results/half", "figure1/results/hard"]
-BY_SCRIPTS = 9  # tables of test_..._script(s) below: 4 of the components, 1, and 2 + 1 + 1
+BY_SCRIPTS = 10  # tables of test_..._script(s) below: 5 of the components, 1, and 2 + 1 + 1
 HEADS = (
     "| task | label |", "| task | algorithm |", "| row | runs |", "|  | policies |",
     "| task | steps | share of the switch",
@@ -65,7 +67,7 @@ def script(name: str) -> dict:
 
 
 def test_every_packed_sweep_is_known_here():
-    assert [name.removesuffix(".parquet") for name in FOUND] == sorted(RUNS)
+    assert sorted(name.removesuffix(".parquet") for name in FOUND) == sorted(RUNS)
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -92,7 +94,7 @@ def test_host_and_gpu_differ_by_chance():
 
 
 @pytest.mark.parametrize(
-    ("which", "rows"), [("tasks", 24), ("cost", 5), ("lock", 21), ("cover", 7)]
+    ("which", "rows"), [("tasks", 24), ("cost", 5), ("lock", 21), ("controls", 12), ("cover", 7)]
 )
 def test_the_tables_of_the_components_are_those_of_their_script(which, rows):
     text = script("components/table.py")["TABLES"][which]()
@@ -155,6 +157,11 @@ def test_the_default_is_confirmed_as_the_page_says(name):
 def test_ingredients_and_rows_are_compared_as_the_page_says(name):
     path = EXPERIMENTS / "default" / "results" / f"{name}.parquet"
     assert script("default/table.py")["across"]([path]) in pages()
+
+
+def test_single_runs_at_hard_are_what_the_page_says():
+    path = EXPERIMENTS / "default" / "results" / "hard.parquet"
+    assert script("default/table.py")["singles"]([path]) in pages()
 
 
 def test_the_search_for_the_default_is_what_the_page_shows():
