@@ -351,9 +351,7 @@ def test_the_grids_of_the_experiments_are_sound(monkeypatch):
     folder = Path(__file__).parents[2] / "experiments"
     monkeypatch.syspath_prepend(str(folder / "ablations"))  # an environment of its own
     import_package("cheetah")
-    optional = () if importlib.util.find_spec("minigrid") else ("confirm-grids",)
-    paths = [path for path in folder.rglob("*.toml") if path.stem not in optional]
-    grids = {path.stem: read_grid(path) for path in paths}
+    grids = {path.stem: read_grid(path) for path in folder.rglob("*.toml")}
     assert {"half", "hard", "steps10k", "steps200k", "parts", "smoke"} <= set(grids)
     figure1 = grids["half"].items
     assert len(figure1) == 60 and {i.config.steps for i in figure1} == {2_000_000}
@@ -364,28 +362,28 @@ def test_the_grids_of_the_experiments_are_sound(monkeypatch):
     algos = ("ppo", "eniac", "rnd", "lpo", "lpo-s", "pcpg", "eniac-original")
     crossed = {f"{a}-{n}" for a in algos for n in ("norm", "raw")}
     assert labels == crossed | {f"{a}-{n}-reset" for a in algos[-2:] for n in ("norm", "raw")}
-    counts = {"parts": 100, "reasons": 70, "posture": 30, "works": 32, "dense": 192}
+    counts = {"parts": 100, "reasons": 70, "posture": 30, "works": 32, "lander": 48}
     assert {name: len(grids[name].items) for name in counts} == counts
 
 
-def test_the_default_is_the_same_in_all_its_grids():
-    folder = Path(__file__).parents[2] / "experiments" / "default"
-    paths = [path for path in sorted(folder.glob("*.toml")) if path.stem != "first"]  # README's
-    found = [tomllib.loads(path.read_text()) for path in paths]
-    assert len(found) > 1
-    for grid in found:
-        assert grid["variants"]["default"] == found[0]["variants"]["default"]
-        assert min(grid["seeds"]) >= 100 and len(set(grid["seeds"])) >= 16
-
-
 def test_the_grids_of_the_confirmation_are_grids(monkeypatch):
+    """The default is the same everywhere, and its seeds chose nothing."""
     folder = Path(__file__).parents[2] / "experiments" / "default"
     monkeypatch.syspath_prepend(str(folder))
     confirm = runpy.run_path(str(folder / "confirm.py"))
-    for name, task in confirm["TASKS"].items():
-        few = confirm["grid"](name, task).replace(str(confirm["SEEDS"]), "[100]")
-        labels = [item.label for item in expand(tomllib.loads(few)).items]
-        assert labels[:4] == ["default", "lpo", "rnd", "ppo"]
+    lander = tomllib.loads((folder / "lander.toml").read_text())
+    assert lander["variants"]["default"] == confirm["DEFAULT"]["default"]
+    optional = () if importlib.util.find_spec("minigrid") else ("door", "corridor")
+    for name, (_, steps, rows, _) in confirm["TASKS"].items():
+        if name in optional:
+            continue
+        found = tomllib.loads(confirm["grid"](name))
+        assert min(found["seeds"]) >= 100 and len(found["seeds"]) >= 32
+        items = expand(found | {"seeds": [100]}).items
+        assert [item.label for item in items] == list(rows)
+        assert {item.config.steps for item in items} == {steps}
+        if "default" in rows:
+            assert rows["default"] == {"algo": "lpo-w"}
 
 
 def test_the_wrapped_cheetah_is_the_cheetah_seen_modulo_a_turn_and_the_counted_one_both(
