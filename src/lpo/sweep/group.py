@@ -113,7 +113,8 @@ def sweep_beside(grid: Grid, root: Path, device: Device, workers: int) -> int:
         board = Board(grid.name, jobs, workers)
         left = [job for job in jobs if board.tracks[job.name].state != "done"]
         print(f"{grid.name}: {len(jobs)} groups in {root}, {len(left)} to do", flush=True)
-        with shown(board), shared_gpu() as places:
+        sharing = shared_gpu() if device == "gpu" else contextlib.nullcontext({})
+        with shown(board), sharing as places:
             variables = MEMORY | PLATFORM[device] | places
             finished = run_local(left, [None] * workers, board, lock, variables)
     return conclude(board, root, f"lpo sweep … --device {device} --workers {workers}", finished)
@@ -131,7 +132,10 @@ def shared_gpu() -> Iterator[dict[str, str]]:
         return
     with tempfile.TemporaryDirectory(prefix="lpo-mps-") as folder:
         places = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
-        started = subprocess.run([control, "-d"], env=os.environ | places, capture_output=True)
+        started = subprocess.run(  # it stays behind, so it must hold no pipe
+            [control, "-d"], env=os.environ | places, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )  # fmt: skip
         if started.returncode:
             print(f"{MPS} does not start; the programs take turns on the GPU.", flush=True)
             yield {}
