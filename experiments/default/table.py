@@ -25,6 +25,7 @@ from lpo.report.stats import Estimate, Scores, estimate, improvement, iqm
 from lpo.report.tables import short_task
 
 SCORES = ("eval/normalized_return", "eval/success")  # the first that a run has
+EARLY = 3_015_000  # env steps; an evaluation follows the rollout in which it is due
 HEAD = "| task | row | seeds | score, IQM | above half | return, IQM | against the best other |"
 
 
@@ -105,7 +106,7 @@ def across(paths: Sequence[Path]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def singles(paths: Sequence[Path], early: int = 3_000_000) -> str:
+def singles(paths: Sequence[Path]) -> str:
     """Returns a line for each run: its first reward and its returns, early and at the end."""
     lines = [
         "| run | first reward | return at 3M steps | at the end | steps |",
@@ -113,7 +114,7 @@ def singles(paths: Sequence[Path], early: int = 3_000_000) -> str:
     ]
     for run in Runs(list(paths)).runs:
         steps, returns = run.curve("eval/return")
-        then = returns[steps < early * 1.005][-LAST:].mean()
+        then = returns[steps < EARLY][-LAST:].mean()
         first = "never" if run.first_reward is None else f"{run.first_reward:,}"
         ends = f"{then:.3g} | {run.final:.3g} | {run.env_steps:,}"
         lines.append(f"| `{run.label}` | {first} | {ends} |")

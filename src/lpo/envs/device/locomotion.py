@@ -54,6 +54,15 @@ class Pose(NamedTuple):
     warmstart: Float[Array, " V"]
 
 
+class Moved(NamedTuple):
+    """What a reward may look at after a step."""
+
+    speed: Float[Array, ""]
+    x: Float[Array, ""]
+    action: Float[Array, " A"]
+    fallen: Bool[Array, ""]
+
+
 @dataclass(frozen=True)
 class Locomotion:
     """A sparse locomotion task. Environments that differ in their threshold only are equal."""
@@ -147,7 +156,7 @@ class Locomotion:
         pose = Pose(after.qpos.at[0].add(state.qpos[0]), after.qvel, after.warmstart)
         terminated = ~self._healthy(pose)
         speed = moved / (self.body.model.opt.timestep * self.task.frame_skip)
-        reward = self._reward(speed, pose.qpos[0], action, terminated, params)
+        reward = self._reward(Moved(speed, pose.qpos[0], action, terminated), params)
         pose = self._mended(pose)
         return Transition(pose, self._observe(pose), reward, terminated, overflow=after.overflow)
 
@@ -156,15 +165,8 @@ class Locomotion:
         qvel = pose.qvel if limit is None else jnp.clip(pose.qvel, -limit, limit)
         return jnp.concatenate([pose.qpos[1:], qvel])
 
-    def _reward(
-        self,
-        speed: Float[Array, ""],
-        x: Float[Array, ""],
-        action: Float[Array, " A"],
-        fallen: Bool[Array, ""],
-        params: dict[str, Any],
-    ) -> Float[Array, ""]:
-        quantity = jnp.where(params["by_position"] > 0, x, speed)
+    def _reward(self, moved: Moved, params: dict[str, Any]) -> Float[Array, ""]:
+        quantity = jnp.where(params["by_position"] > 0, moved.x, moved.speed)
         return (quantity > params["threshold"]).astype(jnp.float32)
 
     def _healthy(self, pose: Pose) -> Bool[Array, ""]:
@@ -191,16 +193,9 @@ class Locomotion:
 class Dense(Locomotion):
     """Gymnasium's own task: the speed, and what health pays, less the cost of the action."""
 
-    def _reward(
-        self,
-        speed: Float[Array, ""],
-        x: Float[Array, ""],
-        action: Float[Array, " A"],
-        fallen: Bool[Array, ""],
-        params: dict[str, Any],
-    ) -> Float[Array, ""]:
+    def _reward(self, moved: Moved, params: dict[str, Any]) -> Float[Array, ""]:
         healthy, cost = PAYS[self.id]
-        return speed + jnp.where(fallen, 0.0, healthy) - cost * (action**2).sum()
+        return moved.speed + jnp.where(moved.fallen, 0.0, healthy) - cost * (moved.action**2).sum()
 
     @property
     def params(self) -> dict[str, Any]:
