@@ -11,6 +11,7 @@ import pytest
 
 from .play import defaults, draw, make
 
+NEAR = {"CartPole-v1": 1e-5, "Acrobot-v1": 1e-3}  # a link turns almost once in a step
 SPREAD = {"CartPole-v1": (2.5, 2.0, 0.22, 2.0), "Acrobot-v1": (3.2, 3.2, 13.0, 29.0)}
 
 
@@ -29,7 +30,7 @@ def test_one_step_from_the_same_state(env_id):
         theirs.reset()
         theirs.unwrapped.state = state[i].astype(np.float64)
         obs, reward, terminated, _, _ = theirs.step(int(action[i, 0]))
-        np.testing.assert_allclose(ours.obs[i], obs, rtol=1e-4, atol=1e-3)
+        np.testing.assert_allclose(ours.obs[i], obs, rtol=1e-4, atol=NEAR[env_id])
         assert ours.terminated[i] == terminated
         assert ours.reward[i] == reward
         ends.append(terminated)
