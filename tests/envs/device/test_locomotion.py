@@ -112,14 +112,15 @@ def test_near_to_c_after_200_physics_steps(task):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("simulator", ["mjx-warp", "jax"])
+@pytest.mark.parametrize("simulator", ["warp", "mjx-warp", "jax"])
 def test_other_simulators_are_near_to_c(simulator):
     assert distances(sparse_half_cheetah(simulator=simulator), 2).device.max() < 1e-6
 
 
 @pytest.mark.slow
 def test_deterministic_mode_is_near_to_c():
-    assert distances(sparse_half_cheetah(deterministic=True), 2).device.max() < 1e-6
+    env = sparse_half_cheetah(simulator="warp", deterministic=True)
+    assert distances(env, 2).device.max() < 1e-6
 
 
 @pytest.mark.slow
@@ -292,7 +293,7 @@ def lying(env: Locomotion) -> Pose:
 )
 @pytest.mark.slow
 def test_an_overflow_is_noticed_and_mended(small, flag):
-    env = sparse_hopper()
+    env = sparse_hopper(simulator="warp")
     tight = dataclasses.replace(env, buffers=small)
     pose, action = lying(env), jnp.zeros((N, 3))
     assert np.asarray(stepper(tight)(pose, action).overflow).tolist() == [flag] * N
@@ -355,11 +356,13 @@ def test_made_by_id_it_plays_in_worlds(task):
 
 
 def test_refusals_name_their_remedy(monkeypatch):
-    with pytest.raises(LPOError, match="choose one of warp, mjx-warp, jax"):
+    with pytest.raises(LPOError, match="choose one of planar, warp, mjx-warp, jax"):
         sparse_hopper(simulator="brax")
-    with pytest.raises(LPOError, match="choose the simulator 'warp'"):
+    with pytest.raises(LPOError, match="choose the simulator 'planar'"):
         sparse_hopper(simulator="mjx-warp", deterministic=True)
-    monkeypatch.setitem(physics.SIMULATORS, "warp", "lpo.envs.device.absent")
+    with pytest.raises(LPOError, match="planar has no buffers; leave them out"):
+        sparse_hopper(buffers={"contacts": 16, "rows": 70})
+    monkeypatch.setitem(physics.SIMULATORS, "planar", "lpo.envs.device.absent")
     with pytest.raises(
         LPOError, match=r"pip install 'lpo-rl\[gpu\]', or choose the simulator 'jax'"
     ):

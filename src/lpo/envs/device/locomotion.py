@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -69,10 +69,14 @@ class Locomotion:
 
     id: str
     threshold: Threshold = field(compare=False)  # a parameter of the program, not a part of it
-    simulator: str = "warp"
+    simulator: str = "planar"
     deterministic: bool = False
     buffers: Buffers | None = None  # None: large enough for every pose
-    costly: ClassVar[bool] = True  # a step takes about as long for few worlds as for many
+
+    @property
+    def costly(self) -> bool:
+        """Whether a step takes about as long for few worlds as for many."""
+        return self.simulator != "planar"
 
     @property
     def task(self) -> SparseLocomotion:
@@ -215,7 +219,7 @@ def _even(key: Array, size: int, noise: float) -> Float[Array, " N"]:
 def locomotion(
     task: SparseLocomotion,
     threshold: float | str | None = None,
-    simulator: str = "warp",
+    simulator: str = "planar",
     deterministic: bool = False,
     buffers: dict[str, int] | None = None,
 ) -> Locomotion:
@@ -229,7 +233,7 @@ def locomotion(
 
 def dense(
     task: SparseLocomotion,
-    simulator: str = "warp",
+    simulator: str = "planar",
     deterministic: bool = False,
     buffers: dict[str, int] | None = None,
 ) -> Dense:

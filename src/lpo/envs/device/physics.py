@@ -1,7 +1,8 @@
 """Device environments: MuJoCo's physics for many worlds at once.
 
-Three simulators step the same models:
+Four simulators step the same models:
 
+- ``planar``    MuJoCo's equations for bodies in a plane: one kernel an env step
 - ``warp``      MuJoCo Warp, called from JAX: one call, and on a GPU one CUDA graph, an env step
 - ``mjx-warp``  MuJoCo Warp as MJX calls it: one call a physics step
 - ``jax``       MJX in JAX, for machines without Warp
@@ -26,6 +27,7 @@ from lpo.envs.host.physics import mj, plain_model, touching_pairs
 from lpo.errors import LPOError
 
 SIMULATORS = {
+    "planar": "lpo.envs.device.planar_physics",
     "warp": "lpo.envs.device.warp_physics",
     "mjx-warp": "lpo.envs.device.mjx_physics",
     "jax": "lpo.envs.device.mjx_physics",
@@ -65,8 +67,8 @@ class Body(NamedTuple):
 
     xml: str  # model file shipped with Gymnasium
     frame_skip: int
-    simulator: str = "warp"
-    deterministic: bool = False  # the same bits in each run, on a GPU at a price
+    simulator: str = "planar"
+    deterministic: bool = False  # the same bits in each run: planar always, warp at a price
     buffers: Buffers | None = None  # None: large enough for every pose
 
     @property
@@ -122,7 +124,9 @@ def stepper(body: Body) -> Callable[..., Simulated]:
             f"There is no simulator {body.simulator!r}; choose one of {', '.join(SIMULATORS)}."
         )
     if body.deterministic and body.simulator == "mjx-warp":
-        raise LPOError("mjx-warp has no deterministic mode; choose the simulator 'warp'.")
+        raise LPOError("mjx-warp has no deterministic mode; choose the simulator 'planar'.")
+    if body.buffers is not None and body.simulator == "planar":
+        raise LPOError("planar has no buffers; leave them out, or choose the simulator 'warp'.")
     try:
         module = importlib.import_module(SIMULATORS[body.simulator])
     except ImportError as error:
