@@ -10,6 +10,7 @@ import sys
 import jax
 import pytest
 
+from lpo.sweep.cluster import PLATFORM
 from lpo.sweep.grid import read_grid
 from lpo.sweep.group import MPS, shared_gpu
 
@@ -93,3 +94,8 @@ def test_a_service_that_does_not_start_is_said(tmp_path, monkeypatch, capsys):
     with shared_gpu() as variables:
         assert variables == {}
     assert "take turns" in capsys.readouterr().out
+
+
+def test_a_process_on_a_gpu_also_has_the_host():
+    """First weights are drawn there, so that they have the same bits on every device."""
+    assert PLATFORM["gpu"]["JAX_PLATFORMS"].split(",") == ["cuda", "cpu"]

@@ -25,7 +25,7 @@ from lpo.sweep.worker import command, environment
 RETRIES = 20  # of one run, after a lost node or a killed process
 PLATFORM: dict[str, dict[str, str]] = {
     "cpu": {},
-    "gpu": {"JAX_PLATFORMS": "cuda", "XLA_FLAGS": GPU_LOOPS},
+    "gpu": {"JAX_PLATFORMS": "cuda,cpu", "XLA_FLAGS": GPU_LOOPS},
 }
 
 
