@@ -79,27 +79,18 @@ def stepper_of(model: Any, steps: int) -> Callable[..., Simulated]:
 def constants(model: Any, steps: int) -> str:
     """Returns the numbers of a planar model as C++. Raises LPOError where it is not planar."""
     _check(model)
-    bodies = range(1, model.nbody)
-    hinges = np.array([_joints(model, b)[-1] for b in bodies])
-    slides = _joints(model, 1)[:-1]
-    parent = model.body_parentid[1:] - 1
-    above = np.eye(len(parent), dtype=int)
-    for b, p in enumerate(parent):
-        above[b] |= above[p] if p >= 0 else 0
-    ends, pairs = [], []
+    on_floor, pairs = [], []
     for first, second in touching_pairs(model):
-        if model.geom_type[first] == mj.mjtGeom.mjGEOM_PLANE:
-            ends += [(first, second, side) for side in (1, -1)]
-        else:
-            pairs.append((first, second))
+        floor = model.geom_type[first] == mj.mjtGeom.mjGEOM_PLANE
+        (on_floor if floor else pairs).append((first, second))
     ints = {
         "NV": model.nv,
         "NU": model.nu,
-        "NB": len(parent),
-        "NS": len(slides),
-        "NE": len(ends),
+        "NB": model.nbody - 1,
+        "NS": len(_slides(model)),
+        "NE": 2 * len(on_floor),
         "NP": len(pairs),
-        "NC": len(ends) + 2 * len(pairs),
+        "NC": 2 * len(on_floor) + 2 * len(pairs),
         "STEPS": steps,
         "STAGES": 1 if model.opt.integrator == mj.mjtIntegrator.mjINT_EULER else 4,
     }
@@ -110,57 +101,86 @@ def constants(model: Any, steps: int) -> str:
         "SCALE": 1 / (model.stat.meaninertia * model.nv),
         "TOLERANCE": TOLERANCE,
     }
-    joint_pos, inertia = model.jnt_pos[hinges], [_inertia(model, b) for b in bodies]
-    tables = {
+    pairs = pairs or [(0, 0)]  # a table of C++ cannot be empty; NP counts
+    tables = _bodies(model) | _dofs(model) | _ends(model, on_floor) | _pairs(model, pairs)
+    limit = _impedance(model, model.jnt_solref[0], model.jnt_solimp[0])
+    lines = [f"constexpr int {name} = {value};" for name, value in ints.items()]
+    lines += [f"constexpr float {name} = {_number(value)};" for name, value in floats.items()]
+    lines += [_table(name, np.asarray(values)) for name, values in tables.items()]
+    return IMPEDANCE + "\n".join([*lines, f"const Impedance LIMIT_IMP = {limit};"]) + "\n"
+
+
+def _bodies(model: Any) -> dict[str, Any]:
+    """Returns the tree of the bodies without the world, each with its hinge."""
+    hinges = [_joints(model, b)[-1] for b in range(1, model.nbody)]
+    parent, mass = model.body_parentid[1:] - 1, model.body_mass[1:]
+    above = np.eye(len(parent), dtype=int)  # [b, c]: b is c, or hangs from it
+    for b, p in enumerate(parent):
+        above[b] |= above[p] if p >= 0 else 0
+    return {
         "int PARENT": parent,
         "int HINGE": hinges,
         "bool ABOVE": above,
-        "int DRIVES": model.actuator_trnid[:, 0],
-        "float GEAR": model.actuator_gear[:, 0] * model.actuator_gainprm[:, 0],
-        "float LOW": model.actuator_ctrlrange[:, 0],
-        "float HIGH": model.actuator_ctrlrange[:, 1],
         "float PLACE_X": model.body_pos[1:, 0],
         "float PLACE_Z": model.body_pos[1:, 2],
-        "float JOINT_X": joint_pos[:, 0],
-        "float JOINT_Z": joint_pos[:, 2],
+        "float JOINT_X": model.jnt_pos[hinges, 0],
+        "float JOINT_Z": model.jnt_pos[hinges, 2],
         "float SIGN": model.jnt_axis[hinges, 1],
-        "float SLIDE_X": model.jnt_axis[slides, 0],
-        "float SLIDE_Z": model.jnt_axis[slides, 2],
-        "float MASS": model.body_mass[1:],
+        "float MASS": mass,
+        "float BRANCH": above.T @ mass,
         "float MID_X": model.body_ipos[1:, 0],
         "float MID_Z": model.body_ipos[1:, 2],
-        "float INERTIA": inertia,
-        "float BRANCH": above.T @ model.body_mass[1:],
+        "float INERTIA": [_inertia(model, b) for b in range(1, model.nbody)],
+    }
+
+
+def _dofs(model: Any) -> dict[str, Any]:
+    """Returns the joints, which have one degree of freedom each, and their motors."""
+    slides = _slides(model)
+    return {
+        "float SLIDE_X": model.jnt_axis[slides, 0],
+        "float SLIDE_Z": model.jnt_axis[slides, 2],
         "float REST": model.qpos0,
         "float SPRING": model.qpos_spring,
         "float STIFFNESS": model.jnt_stiffness.reshape(model.nv),
         "float DAMPING": model.dof_damping.reshape(model.nv),
         "float ARMATURE": model.dof_armature,
         "float DOF_WEIGHT": model.dof_invweight0,
-        "bool LIMITED": model.jnt_limited.astype(int),
+        "bool LIMITED": model.jnt_limited,
         "float LEAST": model.jnt_range[:, 0],
         "float MOST": model.jnt_range[:, 1],
         "float LIMIT_MARGIN": model.jnt_margin,
+        "int DRIVES": model.actuator_trnid[:, 0],
+        "float GEAR": model.actuator_gear[:, 0] * model.actuator_gainprm[:, 0],
+        "float LOW": model.actuator_ctrlrange[:, 0],
+        "float HIGH": model.actuator_ctrlrange[:, 1],
     }
-    tables |= _touching(model, "END", [(first, second) for first, second, _ in ends])
-    pairs = pairs or [(0, 0)]  # a table of C++ cannot be empty; NP counts
-    tables |= _touching(model, "PAIR", pairs)
-    places = [_on_body(model, geom, side) for _, geom, side in ends]
-    tables["int END_BODY"] = [model.geom_bodyid[geom] - 1 for _, geom, _ in ends]
-    tables["float END_X"], tables["float END_Z"] = zip(*places, strict=True)
-    tables["float END_RADIUS"] = [model.geom_size[geom, 0] for _, geom, _ in ends]
-    middles = [[_on_body(model, geom, 0) for geom in pair] for pair in pairs]
-    halves = [[_on_body(model, g, 1) - _on_body(model, g, 0) for g in pair] for pair in pairs]
-    tables["int PAIR_BODY"] = [[model.geom_bodyid[geom] - 1 for geom in pair] for pair in pairs]
-    tables["float PAIR_RADIUS"] = [[model.geom_size[geom, 0] for geom in pair] for pair in pairs]
-    for axis, name in enumerate("XZ"):
-        tables[f"float PAIR_{name}"] = [[place[axis] for place in pair] for pair in middles]
-        tables[f"float PAIR_U{name}"] = [[half[axis] for half in pair] for pair in halves]
-    limit = _impedance(model, model.jnt_solref[hinges[-1]], model.jnt_solimp[hinges[-1]])
-    lines = [f"constexpr int {name} = {value};" for name, value in ints.items()]
-    lines += [f"constexpr float {name} = {_number(value)};" for name, value in floats.items()]
-    lines += [_table(name, np.asarray(values)) for name, values in tables.items()]
-    return IMPEDANCE + "\n".join([*lines, f"const Impedance LIMIT_IMP = {limit};"]) + "\n"
+
+
+def _ends(model: Any, on_floor: list[tuple[int, int]]) -> dict[str, Any]:
+    """Returns both ends of each capsule that may touch the floor."""
+    twice = [pair for pair in on_floor for _ in range(2)]
+    places = [_on_body(model, geom, side) for _, geom in on_floor for side in (1, -1)]
+    return _touching(model, "END", twice) | {
+        "int END_BODY": [model.geom_bodyid[geom] - 1 for _, geom in twice],
+        "float END_X": [x for x, _ in places],
+        "float END_Z": [z for _, z in places],
+        "float END_RADIUS": [model.geom_size[geom, 0] for _, geom in twice],
+    }
+
+
+def _pairs(model: Any, pairs: list[tuple[int, int]]) -> dict[str, Any]:
+    """Returns the middles and the half axes of capsules that may touch each other."""
+    middles = np.array([[_on_body(model, geom, 0) for geom in pair] for pair in pairs])
+    halves = np.array([[_on_body(model, geom, 1) for geom in pair] for pair in pairs]) - middles
+    return _touching(model, "PAIR", pairs) | {
+        "int PAIR_BODY": [[model.geom_bodyid[geom] - 1 for geom in pair] for pair in pairs],
+        "float PAIR_RADIUS": [[model.geom_size[geom, 0] for geom in pair] for pair in pairs],
+        "float PAIR_X": middles[..., 0],
+        "float PAIR_Z": middles[..., 1],
+        "float PAIR_UX": halves[..., 0],
+        "float PAIR_UZ": halves[..., 1],
+    }
 
 
 def _touching(model: Any, kind: str, pairs: list[tuple[int, int]]) -> dict[str, Any]:
@@ -191,6 +211,10 @@ def _impedance(model: Any, solref: np.ndarray, solimp: np.ndarray) -> str:
 
 def _joints(model: Any, body: int) -> list[int]:
     return np.flatnonzero(model.jnt_bodyid == body).tolist()
+
+
+def _slides(model: Any) -> list[int]:
+    return _joints(model, 1)[:-1]
 
 
 def _on_body(model: Any, geom: int, side: float) -> np.ndarray:
