@@ -1,13 +1,15 @@
 """How fast the physics of the locomotion tasks is on a device, over the number of worlds.
 
     python benchmarks/device_physics.py                                # on a GPU
-    python benchmarks/device_physics.py --simulators warp mjx-warp     # two ways to call it
-    python benchmarks/device_physics.py --deterministic                # the price of equal bits
+    python benchmarks/device_physics.py --simulators warp mjx-warp     # MuJoCo Warp, in two ways
+    python benchmarks/device_physics.py --simulators warp --deterministic  # for equal bits
     python benchmarks/device_physics.py --worlds 8 64 --steps 5        # on a CPU, small
+    python benchmarks/device_physics.py --worlds 8 --simulators planar warp --errors 4000
 
 A figure is env steps per second of `step`, with observations, rewards and ends, under random
 actions and without learning, the median of the rounds; one compiled program takes all steps of a
-round. The last line is JSON.
+round. An error is that of one env step from a random pose against MuJoCo in C, in units of the
+largest number of the state. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -21,14 +23,17 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from checkout import commit
 
 from lpo.envs.device import World, advance, begin
 from lpo.envs.device.locomotion import Locomotion, locomotion
-from lpo.envs.device.physics import SIMULATORS
+from lpo.envs.device.physics import SIMULATORS, stepper
+from lpo.envs.host.physics import mj, random_pose
 from lpo.envs.specs import LOCOMOTION
 
 WORLDS = [64, 512, 2048, 8192, 32768]
+CROSSED = -0.08  # m; limbs that overlap by more part in no defined direction, and are left out
 
 
 def main() -> None:
@@ -37,7 +42,8 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=100, help="env steps of a world in a round")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--tasks", nargs="+", default=list(LOCOMOTION), choices=list(LOCOMOTION))
-    parser.add_argument("--simulators", nargs="+", default=["warp"], choices=list(SIMULATORS))
+    parser.add_argument("--simulators", nargs="+", default=["planar"], choices=list(SIMULATORS))
+    parser.add_argument("--errors", type=int, default=0, help="of this many random poses")
     parser.add_argument("--deterministic", action="store_true")
     parser.add_argument("--graph", help="how `warp` captures CUDA graphs, a JaxCallableGraphMode")
     options = parser.parse_args()
@@ -51,6 +57,9 @@ def main() -> None:
             env = locomotion(
                 LOCOMOTION[name], simulator=simulator, deterministic=options.deterministic
             )
+            if options.errors:
+                rows.append({"task": name, "simulator": simulator} | errors(env, options.errors))
+                print(json.dumps(rows[-1]), flush=True)
             for worlds in options.worlds:
                 rows.append(measure(env, worlds, options.steps, options.rounds))
                 print(line(rows[-1]), flush=True)
@@ -105,6 +114,30 @@ def go(env: Locomotion, steps: int, params: dict[str, Any], worlds: World, key: 
         return worlds, jnp.bitwise_or.reduce(step.overflow)
 
     return jax.lax.scan(one, worlds, jax.random.split(key, steps))
+
+
+def errors(env: Locomotion, poses: int) -> dict[str, Any]:
+    """The median, 99 % and largest error of an env step."""
+    model, rng = env.body.model, np.random.default_rng(1)
+    qpos = np.stack([random_pose(model, rng) for _ in range(poses)])
+    qpos[:, 0] = 0.0
+    qvel, ctrl = rng.normal(0, 3, (poses, model.nv)), rng.uniform(-1.3, 1.3, (poses, model.nu))
+    qpos, qvel, ctrl = (x.astype(np.float32) for x in (qpos, qvel, ctrl))
+    found = jax.jit(stepper(env.body))(qpos, qvel, np.zeros_like(qvel), ctrl)
+    ours = np.concatenate([found.qpos, found.qvel], axis=1)
+    data, error = mj.MjData(model), []
+    for i in range(poses):
+        mj.mj_resetData(model, data)
+        data.qpos[:], data.qvel[:], data.ctrl[:] = qpos[i], qvel[i], ctrl[i]
+        crossed = False
+        for _ in range(env.task.frame_skip):
+            mj.mj_step(model, data)
+            crossed |= any(c.geom1 != 0 and c.dist < CROSSED for c in data.contact)
+        after = np.concatenate([data.qpos, data.qvel])
+        if not crossed:
+            error.append(np.abs(ours[i] - after).max() / np.abs(after).max())
+    marks = zip(("median", "99 %", "largest"), np.percentile(error, [50, 99, 100]), strict=True)
+    return {"poses": len(error)} | {name: float(f"{value:.2g}") for name, value in marks}
 
 
 def scratch(env: Locomotion) -> int:

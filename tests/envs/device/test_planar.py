@@ -111,6 +111,16 @@ def test_a_broken_world_does_not_touch_its_neighbours():
         (lambda m: m.geom_pos.__setitem__((2, 1), 0.1), "bodies in the plane y = 0"),
         (lambda m: m.geom_solimp.__setitem__((1, 4), 3.0), "impedances of one kind"),
         (lambda m: m.actuator_biastype.__setitem__(0, 1), "motors at joints"),
+        (lambda m: m.actuator_ctrllimited.__setitem__(0, 0), "motors at joints"),
+        (lambda m: m.jnt_actfrclimited.__setitem__(4, 1), "motors at joints"),
+        (lambda m: m.geom_condim.__setitem__(3, 6), "pyramids of friction"),
+        (lambda m: m.geom_priority.__setitem__(3, 1), "no named, excluded or preferred"),
+        (lambda m: m.geom_quat.__setitem__(0, [0.9, 0.1, 0.0, 0.0]), "one floor at z = 0"),
+        (lambda m: m.geom_quat.__setitem__(4, [0.9, 0.4, 0.0, 0.0]), "bodies in the plane y = 0"),
+        (lambda m: m.body_ipos.__setitem__((2, 1), 0.1), "bodies in the plane y = 0"),
+        (lambda m: m.opt.__setattr__("disableflags", 1 << 5), "all of MuJoCo's forces"),
+        (lambda m: m.body_gravcomp.__setitem__(2, 1.0), "all of MuJoCo's forces"),
+        (lambda m: m.geom_solimp.__setitem__((1, 2), 0.0), "impedances of one kind"),
     ],
 )
 def test_a_model_with_more_than_its_equations_is_refused(change, words):

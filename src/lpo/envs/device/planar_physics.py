@@ -236,8 +236,10 @@ def _check(model: Any) -> None:
     """Raises LPOError where `planar_step.h` lacks an equation that the model needs."""
     slides = model.jnt_type == mj.mjtJoint.mjJNT_SLIDE
     first = [len(_joints(model, b)) == 1 for b in range(2, model.nbody)]
-    kinds = model.geom_type[np.unique(touching_pairs(model)).astype(int)]
+    pairs = touching_pairs(model)
+    touching = np.unique(pairs).astype(int)
     floor = model.geom_type == mj.mjtGeom.mjGEOM_PLANE
+    capsules = touching[model.geom_type[touching] == mj.mjtGeom.mjGEOM_CAPSULE]
     fine = {
         "slides and then one hinge in the first body, one hinge in each other": all(first)
         and not slides[3:].any()
@@ -246,13 +248,20 @@ def _check(model: Any) -> None:
         and not model.jnt_axis[slides, 1].any(),
         "bodies in the plane y = 0, not turned": not model.body_pos[:, 1].any()
         and not model.geom_pos[:, 1].any()
-        and not model.body_quat[:, 1:].any(),
-        "one floor at z = 0 and capsules": set(kinds.tolist())
-        <= {int(mj.mjtGeom.mjGEOM_PLANE), int(mj.mjtGeom.mjGEOM_CAPSULE)}
-        and floor.sum() == 1
-        and not model.geom_pos[floor].any(),
+        and not model.body_ipos[:, 1].any()
+        and not model.body_quat[:, 1:].any()
+        and not model.geom_quat[capsules][:, [1, 3]].any(),
+        "one floor at z = 0 and capsules": floor.sum() == 1
+        and any(floor[a] for a, _ in pairs)
+        and len(capsules) == len(touching) - 1
+        and (model.geom_bodyid[capsules] > 0).all()
+        and not model.geom_pos[floor].any()
+        and not model.geom_quat[floor][:, 1:].any(),
         "pyramids of friction": model.opt.cone == mj.mjtCone.mjCONE_PYRAMIDAL
-        and model.opt.impratio == 1,
+        and model.opt.impratio == 1
+        and set(model.geom_condim.tolist()) <= {1, 3},
+        "no named, excluded or preferred contacts": not (model.npair or model.nexclude)
+        and (model.geom_priority == model.geom_priority[0]).all(),
         "Euler, or Runge and Kutta": model.opt.integrator
         in (mj.mjtIntegrator.mjINT_EULER, mj.mjtIntegrator.mjINT_RK4),
         "impedances of one kind": (model.jnt_solref == model.jnt_solref[0]).all()
@@ -260,11 +269,18 @@ def _check(model: Any) -> None:
         and (model.geom_solref > 0).all()
         and (model.jnt_solref > 0).all()
         and (model.geom_solimp[:, 4] == 2).all()
-        and (model.jnt_solimp[:, 4] == 2).all(),
-        "at most 64 joints and rows of contacts": model.nv + 6 * len(touching_pairs(model)) <= 64,
-        "motors at joints": (model.actuator_trntype == mj.mjtTrn.mjTRN_JOINT).all()
+        and (model.jnt_solimp[:, 4] == 2).all()
+        and (model.geom_solimp[:, 2] > 0).all()
+        and (model.jnt_solimp[:, 2] > 0).all(),
+        "at most 64 joints and rows of contacts": model.nv + 6 * len(pairs) <= 64,
+        "motors at joints, with limits of their controls alone": model.actuator_ctrllimited.all()
+        and (model.actuator_trntype == mj.mjtTrn.mjTRN_JOINT).all()
+        and (model.actuator_gaintype == mj.mjtGain.mjGAIN_FIXED).all()
         and not (model.actuator_biastype.any() or model.actuator_dyntype.any())
-        and not model.actuator_forcelimited.any(),
+        and not (model.actuator_forcelimited.any() or model.jnt_actfrclimited.any()),
+        "all of MuJoCo's forces and no others": not (
+            model.opt.disableflags or model.opt.enableflags or model.body_gravcomp.any()
+        ),
         "no friction in joints, tendons, other constraints, wind or water": not (
             model.dof_frictionloss.any() or model.ntendon or model.neq
         )
