@@ -5,6 +5,7 @@
 
 Budgets were fixed before the first run of the default on any of these tasks. `ablate-…` leaves out
 one ingredient of the default at a time, and `lock10` has every row: development tasks, new seeds.
+Both were run with the default's first numbers for how the bonus fades (`FIRST`).
 `switch-…` holds rows that differ in when the policy changes.
 """
 
@@ -14,19 +15,21 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from search import toml
+from search import grid_text, write_grids
 
 SEEDS = list(range(100, 164))
 DEFAULT = {"default": {"algo": "lpo-w"}}
+FIRST = {"beta_earned": 0.025, "earned_share": 0.3, "earned_least": 0.0}
+EARLIER: dict[str, dict[str, Any]] = {"default": {"algo": "lpo-w", **FIRST}}
 ROWS = DEFAULT | {name: {"algo": name} for name in ("lpo", "rnd", "ppo")}
 SB3 = {"sb3": {"algo": "ppo", "preset": "sb3"}}
-FIGURE_1 = {name: {"algo": name} for name in ("ppo", "rnd", "eniac", "lpo")}
+FIGURE_1 = {name: {"algo": name} for name in ("ppo", "rnd", "eniac", "lpo", "lpo-s")}
+TURNED = {name: row | {"periodic": "auto"} for name, row in FIGURE_1.items()}
 DENSE = DEFAULT | {"ppo": {"algo": "ppo"}}
-HALF_16 = {"threshold": "half", "num_envs": 16}  # 16 worlds a run take fewer steps one by one
-HARD_16 = {"threshold": "hard", "num_envs": 16}
+HALF, BOTH = {"threshold": ["half"]}, {"threshold": ["half", "hard"]}
 DRAWN = {"eval_deterministic": False}  # a policy without noise walks in circles in a grid
-WITHOUT: dict[str, dict[str, Any]] = DEFAULT | {
-    label: {"algo": "lpo-w", **change}
+WITHOUT: dict[str, dict[str, Any]] = EARLIER | {
+    label: {"algo": "lpo-w", **FIRST, **change}
     for label, change in {
         "no-bonus": {"beta": 0.0, "beta_earned": 0.0},
         "always-strong": {"beta_earned": 0.25},
@@ -40,7 +43,7 @@ WITHOUT: dict[str, dict[str, Any]] = DEFAULT | {
         "small-batches": {"batch_size": 16},
     }.items()
 }
-EVERY_ROW = DEFAULT | {
+EVERY_ROW = EARLIER | {
     "eniac": {"algo": "eniac"},
     "lpo": {"algo": "lpo"},
     "lpo-cover": {"algo": "lpo", "start": "cover"},
@@ -60,7 +63,7 @@ SWITCHES = {
 }
 LOCK, SEA = "lpo/CombinationLock-v0", "lpo/DeepSea-v0"
 HOPPER, WALKER, CHEETAH = (f"lpo/Sparse{b}-v0" for b in ("Hopper", "Walker2d", "HalfCheetah"))
-TURNS = WITHOUT | {"angles": {"algo": "lpo-w", "periodic": []}}
+TURNS = WITHOUT | {"angles": {"algo": "lpo-w", **FIRST, "periodic": []}}
 
 # name: (task, steps, rows), and further options of the grid
 TASKS: dict[str, tuple[str, int, dict[str, dict[str, Any]], dict[str, Any]]] = {
@@ -73,32 +76,33 @@ TASKS: dict[str, tuple[str, int, dict[str, dict[str, Any]], dict[str, Any]]] = {
     "sea30": (SEA, 2_000_000, ROWS | SB3, {"env_kwargs": {"size": 30}}),
     "door": ("MiniGrid-DoorKey-8x8-v0", 1_000_000, ROWS | SB3, DRAWN),
     "corridor": ("MiniGrid-KeyCorridorS3R3-v0", 1_000_000, ROWS | SB3, DRAWN),
-    "hopper": (HOPPER, 2_000_000, FIGURE_1, HALF_16),
-    "walker": (WALKER, 2_000_000, FIGURE_1, HALF_16),
-    "cheetah": (CHEETAH, 2_000_000, FIGURE_1, HALF_16),
-    "walker-hard": (WALKER, 2_000_000, FIGURE_1, HARD_16),
-    "cheetah-hard": (CHEETAH, 2_000_000, FIGURE_1, HARD_16),
-    "hopper-default": (HOPPER, 2_000_000, DEFAULT, {"threshold": "half"}),
-    "walker-default": (WALKER, 2_000_000, DEFAULT, {"threshold": "half"}),
-    "cheetah-default": (CHEETAH, 2_000_000, DEFAULT, {"threshold": "half"}),
-    "walker-hard-default": (WALKER, 2_000_000, DEFAULT, {"threshold": "hard"}),
-    "cheetah-hard-default": (CHEETAH, 2_000_000, DEFAULT, {"threshold": "hard"}),
+    "hopper": (HOPPER, 2_000_000, FIGURE_1, HALF),
+    "walker": (WALKER, 2_000_000, FIGURE_1, BOTH),
+    "cheetah": (CHEETAH, 2_000_000, FIGURE_1, BOTH),
+    "turned-cheetah": (CHEETAH, 2_000_000, TURNED, BOTH),
+    "hopper-default": (HOPPER, 2_000_000, DEFAULT, HALF),
+    "walker-default": (WALKER, 2_000_000, DEFAULT, BOTH),
+    "cheetah-default": (CHEETAH, 2_000_000, DEFAULT, BOTH),
+    "long-walker": (WALKER, 10_000_000, DEFAULT, {"threshold": ["hard"]}),
+    "long-cheetah": (CHEETAH, 10_000_000, DEFAULT, {"threshold": ["hard"]}),
     "dense-pole": ("CartPole-v1", 300_000, DENSE | SB3, {}),
     "dense-hopper": ("Hopper-v5", 1_000_000, DENSE, {}),
     "dense-cheetah": ("HalfCheetah-v5", 1_000_000, DENSE, {}),
     "switch-maze": ("lpo/PointMazeLarge-v0", 1_000_000, SWITCHES, {}),
     "switch-swing-up": ("lpo/SwingUp-v0", 1_000_000, SWITCHES, {}),
-    "switch-cheetah": (CHEETAH, 1_000_000, SWITCHES, {"threshold": "half", "periodic": "auto"}),
+    "switch-cheetah": (CHEETAH, 1_000_000, SWITCHES, HALF | {"periodic": "auto"}),
     "lock10": (LOCK, 300_000, EVERY_ROW, {"env_kwargs": {"length": 10}}),
     "ablate-maze": ("lpo/PointMaze-v0", 300_000, WITHOUT, {}),
     "ablate-lock": (LOCK, 300_000, WITHOUT, {"env_kwargs": {"length": 10}}),
     "ablate-sea": (SEA, 300_000, WITHOUT, {"env_kwargs": {"size": 10}}),
-    "ablate-cheetah": (CHEETAH, 800_000, TURNS, {"threshold": "half"}),
+    "ablate-cheetah": (CHEETAH, 800_000, TURNS, HALF),
 }
 NEW_SEEDS = {
     "ablate": list(range(200, 232)),
     "lock10": list(range(300, 364)),
     "switch": list(range(400, 464)),
+    "turned": list(range(100, 132)),
+    "long": list(range(100, 132)),
 }
 
 
@@ -109,20 +113,9 @@ def grid(name: str) -> str:
     top = {"name": f"default-{name}", "envs": [env], "seeds": seeds, "steps": steps}
     options = {"eval_every": steps // 20} | options
     if "threshold" in options:
-        top["thresholds"] = [options.pop("threshold")]
-    lines = [f"{k} = {toml(v)}" for k, v in top.items()]
-    lines += ["", "[overrides]", *(f"{k} = {toml(v)}" for k, v in options.items())]
-    for label, changes in rows.items():
-        lines += ["", f"[variants.{label}]", *(f"{k} = {toml(v)}" for k, v in changes.items())]
-    return "\n".join(lines) + "\n"
-
-
-def main() -> None:
-    out = Path(sys.argv[1])
-    out.mkdir(parents=True, exist_ok=True)
-    for name in TASKS:
-        (out / f"{name}.toml").write_text(grid(name))
+        top["thresholds"] = options.pop("threshold")
+    return grid_text(top, options, rows)
 
 
 if __name__ == "__main__":
-    main()
+    write_grids(Path(sys.argv[1]), {name: grid(name) for name in TASKS})

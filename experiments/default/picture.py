@@ -17,6 +17,8 @@ from lpo.report.stats import estimate, estimate_curve, iqm
 from lpo.report.tables import short_task
 
 RESULTS = Path(__file__).parent / "results"
+CONFIRMED = [RESULTS / "confirm.parquet", RESULTS / "locomotion.parquet"]
+CONFIRMED.append(RESULTS.parents[1] / "figure1" / "results" / "seeds64.parquet")
 ACROSS = 3
 POINTS = 25  # of a curve
 
@@ -25,9 +27,9 @@ def score_metric(run: RunData) -> str:
     return next(name for name in SCORES if run.curve(name)[1].size)
 
 
-def curves(out: Path, name: str = "curves", source: str = "confirm") -> None:
+def curves(out: Path, name: str = "curves") -> None:
     """Draws the IQM of the scores over steps, one small panel for each task."""
-    runs = Runs([RESULTS / f"{source}.parquet"])
+    runs = Runs(CONFIRMED)
     down = -(-len(runs.tasks) // ACROSS)
     color = colors(runs.labels) | {"default": "#1f6fb4"}
     labels = sorted(runs.labels, key=lambda label: label == "default")  # drawn last, on top

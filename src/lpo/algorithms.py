@@ -34,7 +34,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         RND(
             inputs="next",
             scale=BySize(),
-            weighing=SizedFading(beta_earned=0.025, earned_share=0.3),
+            weighing=SizedFading(beta_earned=0.002, earned_share=0.01, earned_least=0.5),
             alpha=1.0,
             beta=0.25,
             gamma_int=0.997,

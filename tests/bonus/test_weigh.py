@@ -54,6 +54,23 @@ def test_small_rewards_count_little():
     assert float(earned(rollout([[0.4]]), 0.5, 4.0)[0, 0]) == pytest.approx(0.1)
 
 
+def test_a_small_reward_does_not_count():
+    """Half of R is the least that counts, so that 1 of 4 is passed over and 2 is not."""
+    data = rollout([[1.0], [2.0], [1.0]])
+    np.testing.assert_allclose(earned(data, 0.5, 4.0, 0.5)[:, 0], [0.25, 0.5, 0.0])
+
+
+def test_fading_passes_over_what_does_not_count():
+    """m is (.25 + .5 + 0)/3 with the least, and (.25 + .5 + .25)/3 without."""
+    data = rollout([[1.0], [2.0], [1.0]])
+    found = []
+    for least in (0.5, 0.0):
+        rule = Fading(memory=8.0, earned_reward=4.0, earned_least=least).make()
+        _, _, metrics = rule.update(rule.init(), STREAMS, jnp.ones((2, 3, 1)), data)
+        found.append(float(metrics["rollout/earned"]))
+    assert found == pytest.approx([0.25, 1 / 3])
+
+
 def test_punishment_is_not_earned():
     assert float(earned(rollout(-np.ones((4, 2))), 0.5, 1.0).sum()) == 0
 

@@ -380,10 +380,13 @@ def test_the_grids_of_the_confirmation_are_grids(monkeypatch):
         found = tomllib.loads(confirm["grid"](name))
         assert min(found["seeds"]) >= 100 and len(found["seeds"]) >= 32
         items = expand(found | {"seeds": [100]}).items
-        assert [item.label for item in items] == list(rows)
+        assert {item.label for item in items} == set(rows)
+        assert len(items) == len(rows) * len(found.get("thresholds", [None]))
         assert {item.config.steps for item in items} == {steps}
         if "default" in rows:
-            assert rows["default"] == {"algo": "lpo-w"}
+            earlier = name.startswith("ablate") or name == "lock10"
+            own = confirm["FIRST"] if earlier else {}
+            assert rows["default"] == {"algo": "lpo-w", **own}
 
 
 def test_the_wrapped_cheetah_is_the_cheetah_seen_modulo_a_turn_and_the_counted_one_both(

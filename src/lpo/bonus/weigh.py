@@ -11,7 +11,8 @@ balanced: w = (α/max(σ_ext, floor), β/σ_int). So β is the ratio of the two,
 
 fading: β becomes β + (β′ − β)·min{1, m/m′}: β where no reward is earned, and β′ once the share m of
     steps that earn reward has reached m′. A step counts by the next reward r of its episode, k
-    steps later: γ^k·min{1, r/R}, the largest of these. So small rewards on the way count little.
+    steps later: γ^k·min{1, r/R}, the largest of these. So small rewards on the way count little,
+    and not at all where they are below a given part of R.
     m is the recent mean. It is 1 where every step pays R, .63 where a path of 100 steps ends in a
     reward of R (γ = .99), and it falls again when the reward is lost.
 """
@@ -27,7 +28,7 @@ from jax import Array
 
 from lpo.math.arrays import Scalar
 from lpo.math.normalize import Average, add_to_average, no_average
-from lpo.options import Axis, Kinds, NonNegative, Part, Positive, Short, options
+from lpo.options import Axis, Kinds, NonNegative, Part, Positive, Short, Unit, options
 from lpo.types import Rollout
 
 
@@ -165,14 +166,24 @@ class Fading(Weighing):
     """m′: share of steps that earn reward at which the weight is β′."""
     earned_reward: Axis[Positive] = 1.0
     """R: a reward of this size counts in full, a smaller one in proportion."""
+    earned_least: Axis[Unit] = 0.0
+    """Rewards below this part of R do not count."""
 
     def make(self) -> Weigh:
-        return fading(self.memory, self.beta_earned, self.earned_share, self.earned_reward)
+        return self.fade()
+
+    def fade(self) -> Weigh:
+        counts = self.earned_reward, self.earned_least
+        return fading(self.memory, self.beta_earned, self.earned_share, *counts)
 
 
-def earned(rollout: Rollout, gamma: Scalar, full: Scalar) -> Array:
-    """Returns max_k γ^k·min{1, r_{t+k}/``full``} [T, N] within the episode; at least 0."""
+def earned(rollout: Rollout, gamma: Scalar, full: Scalar, least: Scalar = 0.0) -> Array:
+    """Returns max_k γ^k·min{1, r_{t+k}/``full``} [T, N] within the episode; at least 0.
+
+    Rewards below ``least``·``full`` do not count.
+    """
     gain = jnp.clip(rollout.reward / full, 0.0, 1.0)
+    gain = jnp.where(gain < least, 0.0, gain)
 
     def backward(after: Array, t: tuple[Array, Array, Array]):
         gain, ended, valid = t
@@ -184,11 +195,13 @@ def earned(rollout: Rollout, gamma: Scalar, full: Scalar) -> Array:
     return jax.lax.scan(backward, start, (gain, ended, rollout.valid), reverse=True)[1]
 
 
-def fading(half_life: Scalar, later: Scalar, share: Scalar, full: Scalar) -> Weigh:
+def fading(
+    half_life: Scalar, later: Scalar, share: Scalar, full: Scalar, least: Scalar = 0.0
+) -> Weigh:
     """Returns the weights (α, β + (``later`` − β)·min{1, m/``share``})."""
 
     def update(state: Average, streams: Streams, a: Array, rollout: Rollout):
-        total = earned(rollout, streams.gammas[0], full).sum()
+        total = earned(rollout, streams.gammas[0], full, least).sum()
         state = add_to_average(state, total, rollout.valid.sum(), half_life)
         alpha, beta = streams.weights
         beta = beta + (later - beta) * jnp.minimum(1.0, state.value / share)
@@ -209,7 +222,7 @@ class BalancedFading(Balanced, Fading):
 
     def make(self) -> Weigh:
         return one_after_the_other(
-            fading(self.memory, self.beta_earned, self.earned_share, self.earned_reward),
+            self.fade(),
             balanced(self.memory, self.floor),
         )
 
@@ -225,7 +238,7 @@ class SizedFading(Sized, Fading):
 
     def make(self) -> Weigh:
         return one_after_the_other(
-            fading(self.memory, self.beta_earned, self.earned_share, self.earned_reward),
+            self.fade(),
             sized(self.memory),
         )
 
