@@ -186,6 +186,7 @@ def fixed(b: float) -> Bonus:
     )
 
 
+@pytest.mark.slow
 def test_the_bonus_reaches_the_advantage_by_the_amount_worked_out_by_hand():
     """Two steps, V = 0, γ_ext = ½, γ_int = ¼, λ = 1, α = 2, β = 3, r = (0, 8), b = 1.
 

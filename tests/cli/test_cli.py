@@ -64,6 +64,7 @@ def test_config_replays_a_run(run, tmp_path):
     assert (replayed.algo, replayed.bonus.kind, replayed.network.hidden) == ("ppo", "none", (8,))
 
 
+@pytest.mark.slow
 def test_resume_goes_further_and_is_bit_equal(run, tmp_path, capsys):
     long, short = tmp_path / "long", tmp_path / "short"
     flags = [*TINY[2:], "--threads", "1", "--growth-iterations", "4"]

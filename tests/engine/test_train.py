@@ -94,6 +94,7 @@ def run_and_count_compilations(trainer, steps):
         jax.monitoring.clear_event_listeners()
 
 
+@pytest.mark.slow
 def test_a_growing_run_compiles_once(tiny):
     c = tiny(steps=4000, eval_every=0)
     trainer = make_trainer(c)
@@ -149,6 +150,7 @@ def test_every_row_trains_and_restores_to_the_bit(tiny, options):
     np.testing.assert_array_equal(rest.obs, whole.obs)
 
 
+@pytest.mark.slow
 def test_a_gymnasium_environment_restores_to_the_bit(tiny):
     c = tiny(env="MountainCarContinuous-v0", threads=None)
     whole, _ = trained(c, turns=4)
@@ -204,6 +206,7 @@ def test_spaces_of_many_kinds(tiny):
     assert np.isfinite(rows[-1]["policy/loss"])
 
 
+@pytest.mark.slow
 def test_rewards_that_blow_up_are_reported(tiny, countdown):
     class Wild(countdown):
         def step(self, action):
@@ -233,6 +236,7 @@ def test_a_task_may_declare_the_return_that_counts_0():
     assert success_rate(episodes, task) == 0.5  # Gymnasium's threshold is −100
 
 
+@pytest.mark.slow
 def test_budget_is_met_exactly_when_it_divides(tiny):
     c = tiny(steps=1000, eval_every=0)
     trainer = make_trainer(c)

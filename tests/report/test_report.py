@@ -100,6 +100,7 @@ def test_a_report_is_one_page_with_its_figures_and_numbers(sweep, capsys):
     assert "No clip of 2 cells" in html
 
 
+@pytest.mark.slow
 def test_the_numbers_of_a_report(sweep):
     assert lpo("report", sweep, "--no-clips") == 0
     data = sweep / "report" / "data"

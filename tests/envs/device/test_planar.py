@@ -15,7 +15,9 @@ from lpo.errors import LPOError
 
 planar = pytest.importorskip("lpo.envs.device.planar_physics")
 
-TASKS = [pytest.param(task, id=task.id) for task in LOCOMOTION.values()]
+# A kernel compiles in seconds; the hopper's has all kinds of contacts, the others are slow tests.
+SLOW = {task.id: [pytest.mark.slow] for task in LOCOMOTION.values() if task is not HOPPER}
+TASKS = [pytest.param(t, id=t.id, marks=SLOW.get(t.id, [])) for t in LOCOMOTION.values()]
 PARTED = -0.08  # limbs that overlap by more cross each other, and then no direction parts them
 
 
@@ -57,7 +59,7 @@ class InC:
 @pytest.mark.parametrize("task", TASKS)
 def test_a_step_from_any_pose_is_that_of_c(task):
     model = plain_model(task.xml)
-    qpos, qvel, ctrl = draw(model, 600)
+    qpos, qvel, ctrl = draw(model, 400)
     c = InC(model, task.frame_skip, qpos, qvel, ctrl)
     found = jax.jit(stepper(Body(task.xml, task.frame_skip)))(qpos, qvel, np.zeros_like(qvel), ctrl)
     error = c.errors(found)[~c.crossed]
@@ -79,6 +81,7 @@ def test_a_world_has_the_same_bits_in_any_batch():
             np.testing.assert_array_equal(np.asarray(whole)[part], cut)
 
 
+@pytest.mark.slow
 def test_where_the_solver_starts_changes_nothing_but_rounding():
     model = plain_model(HALF_CHEETAH.xml)
     qpos, qvel, ctrl = draw(model, 50)
