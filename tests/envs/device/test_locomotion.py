@@ -329,6 +329,8 @@ def test_described_as_on_the_host(task: SparseLocomotion):
     shared = {key: value for key, value in host.description.items() if key not in other}
     assert shared.items() <= env.description.items()
     assert env.description["backend"] == "device"
+    assert env.description["deterministic"]
+    assert not locomotion(task, simulator="warp").description["deterministic"]
     assert env.horizon == 1000
     assert env.obs_size == host.observation_space.shape[0]
     assert np.array_equal(env.action.low, host.action_space.low)

@@ -74,6 +74,11 @@ class Locomotion:
     buffers: Buffers | None = None  # None: large enough for every pose
 
     @property
+    def same_bits(self) -> bool:
+        """Whether the same state always gives the same bits; ``planar`` cannot do otherwise."""
+        return self.deterministic or self.simulator == "planar"
+
+    @property
     def costly(self) -> bool:
         """Whether a step takes about as long for few worlds as for many."""
         return self.simulator != "planar"
@@ -125,7 +130,7 @@ class Locomotion:
             "frame_skip": task.frame_skip,
             "backend": "device",
             "simulator": self.simulator,
-            "deterministic": self.deterministic,
+            "deterministic": self.same_bits,
             "buffers": self.body.sizes._asdict(),
             "mujoco": mj.__version__,
             "jax": jax.__version__,
@@ -207,7 +212,7 @@ class Dense(Locomotion):
 
     @property
     def description(self) -> dict[str, Any]:
-        sizes = {"simulator": self.simulator, "deterministic": self.deterministic}
+        sizes = {"simulator": self.simulator, "deterministic": self.same_bits}
         sizes |= {"buffers": self.body.sizes._asdict(), "mujoco": mj.__version__}
         return describe(self.task.base_id, self.obs_size, {}) | sizes
 
