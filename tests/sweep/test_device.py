@@ -230,8 +230,9 @@ def test_the_host_plays_what_the_device_has_learned(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_killed_group_goes_on_to_the_same_bytes(tmp_path):
-    flags = [*FLAGS, "--steps", "6000", "--device", "cpu", "--seeds", "2"]
+@pytest.mark.parametrize("task", [[], ["--env", "lpo/SparseHopper-v0", "--env-kwargs", "{}"]])
+def test_a_killed_group_goes_on_to_the_same_bytes(tmp_path, task):
+    flags = [*FLAGS, *task, "--steps", "6000", "--device", "cpu", "--seeds", "2"]
     base = [sys.executable, "-m", "lpo.cli"]
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     subprocess.run([*base, "train", *flags, "--out", whole], check=True, capture_output=True)
