@@ -190,10 +190,9 @@ class Fused(NamedTuple):
 
     def differentiable(self, sizes: Sizes, activation: Activation) -> Callable[..., Array]:
         """Returns the network as a function of weights and rows [M, I], with its gradients."""
-        plain = partial(apply_net, activation=activation)
-        forward, backward = (
-            f(self, sizes, RULES[activation]) for f in (forward_call, backward_call)
-        )
+        plain: Any = partial(apply_net, activation=activation)
+        forward = forward_call(self, sizes, RULES[activation])
+        backward = backward_call(self, sizes, RULES[activation])
         apply = jax.custom_vjp(forward)
 
         def first(net: Net[Array], x: Array) -> tuple[Array, Any]:
@@ -202,7 +201,7 @@ class Fused(NamedTuple):
             return forward(net, x), (net, x)
 
         def second(kept: Any, g: Array) -> tuple[Net[Array], Array]:
-            if callable(kept):
+            if sizes.blocks > 1:
                 return kept(g)
             net, x = kept
             return backward(net, x, g), jax.vjp(partial(plain, net), x)[1](g)[0]
