@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from lpo.math.descent import PLAIN, Compute
 from lpo.math.distributions import Distribution
 from lpo.math.features import Inputs, Reader, reader
 
@@ -20,6 +21,7 @@ class Problem(NamedTuple):
     gamma: float  # discount of the reward stream
     hidden: tuple[int, ...]  # layers of a critic
     obs_clip: float  # of normalised observations
+    compute: Compute = PLAIN  # how networks are applied and trained on the device of the run
 
     def reader(self, inputs: Inputs) -> Reader:
         """Returns the size of ``inputs`` ("sa", "next" or "s") and the function that reads them."""

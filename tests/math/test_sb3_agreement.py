@@ -19,6 +19,7 @@ from gymnasium import spaces
 
 from lpo.math import distributions, ppo
 from lpo.math.advantage import Trajectory, gae, streams_gae
+from lpo.math.descent import Adam
 from lpo.math.nets import ActorCritic, Layer, apply_net, values
 
 DATA = Path(__file__).parents[1] / "data" / "sb3_reference.npz"
@@ -64,9 +65,9 @@ class Case:
         names = ("observations", "actions", "old_log_prob", "advantages", "returns")
         return ppo.Batch(*(jnp.asarray(self[f"step/batch/{name}"][step]) for name in names))
 
-    def optimizer(self) -> optax.GradientTransformation:
+    def adam(self) -> Adam:
         o = self.option
-        return ppo.optimizer(o["learning_rate"], o["max_grad_norm"], ADAM_EPS)
+        return Adam(o["learning_rate"], ADAM_EPS, o["max_grad_norm"])
 
     def at(self, step: int) -> ActorCritic:
         """The parameters that SB3 had before its minibatch ``step``."""
@@ -177,7 +178,7 @@ def test_the_global_norm_clip(case):
 
 
 def test_clip_and_adam_along_their_gradients(case):
-    optim = case.optimizer()
+    optim = case.adam().optim()
     params = case.tree("start")
     state, update = optim.init(params), jax.jit(optim.update)
     for step in range(case.num_steps):
@@ -188,14 +189,14 @@ def test_clip_and_adam_along_their_gradients(case):
 
 def test_minibatch_updates(case):
     """``ppo.update`` on the same minibatches, with no number of SB3's between: six steps on."""
-    optim, params = case.optimizer(), case.tree("start")
-    state = optim.init(params)
+    adam, params = case.adam(), case.tree("start")
+    state = adam.optim().init(params)
     update = partial(
         ppo.update,
         valid=jnp.ones(16, bool),
         key=jax.random.key(0),
         dist=case.dist,
-        optim=optim,
+        adam=adam,
         coefficients=case.losses,
         epochs=1,
         batch_size=16,

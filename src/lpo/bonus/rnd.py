@@ -11,14 +11,14 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax import Array
 
 from lpo.bonus.base import Bonus, BonusPart
 from lpo.bonus.scale import Scale, ScaledOptions
+from lpo.math.descent import PLAIN, Adam, Compute
 from lpo.math.features import Inputs, Reader
 from lpo.math.minibatch import sweep
-from lpo.math.nets import Net, apply_net, orthogonal_net
+from lpo.math.nets import Net, orthogonal_net
 from lpo.math.normalize import Moments, init_moments, normalize, update_moments
 from lpo.options import Axis, Count, Layers, Positive, PositiveInt, Short, options
 from lpo.problem import Problem
@@ -54,6 +54,7 @@ class RND(ScaledOptions):
             batch_size=self.batch_size,
             hidden=self.hidden,
             num_features=self.features,
+            compute=problem.compute,
         )
 
 
@@ -77,14 +78,15 @@ def rnd(
     hidden: tuple[int, ...],
     num_features: int,
     clip: float = 5.0,
+    compute: Compute = PLAIN,
 ) -> Bonus:
     """Returns the bonus on the inputs that ``reader`` reads."""
     size, read = reader
-    optim = optax.flatten(optax.adam(learning_rate, eps=1e-5))
+    adam, apply = Adam(learning_rate, eps=1e-5), compute.apply
     gain = float(np.sqrt(2))
 
     def residual(predictor: Net, target: Net, x: Array) -> Array:
-        gap = apply_net(predictor, x, jax.nn.relu) - apply_net(target, x, jax.nn.relu)
+        gap = apply(predictor, x, jax.nn.relu) - apply(target, x, jax.nn.relu)
         return (gap**2).sum(-1)
 
     def init(key: Array) -> RNDState:
@@ -94,7 +96,7 @@ def rnd(
         return RNDState(
             target=orthogonal_net(key_target, sizes, gain, gain),
             predictor=predictor,
-            opt=optim.init(predictor),  # pyright: ignore[reportArgumentType]
+            opt=adam.optim().init(predictor),  # pyright: ignore[reportArgumentType]
             inputs=init_moments(size),
             discounted=jnp.zeros(num_envs),
             returns=scale.init(),
@@ -116,8 +118,7 @@ def rnd(
             predictor, opt = carry
             fit = lambda p: residual(p, state.target, minibatch).mean()  # noqa: E731
             error, grads = jax.value_and_grad(fit)(predictor)
-            updates, opt = optim.update(grads, opt, predictor)
-            return (optax.apply_updates(predictor, updates), opt), error
+            return compute.descend(adam, predictor, opt, grads), error
 
         start = (state.predictor, state.opt)
         valid = rollout.valid.reshape(-1)

@@ -36,7 +36,7 @@ from lpo.engine.learner import (
 from lpo.envs.device.base import DeviceEnv
 from lpo.envs.device.worlds import Stepped, World, advance, begin
 from lpo.errors import LPOError
-from lpo.math.nets import apply_net
+from lpo.math.descent import PLAIN, Compute
 from lpo.math.normalize import normalize
 from lpo.start.base import OnDevice
 from lpo.switch import Look, Rows
@@ -93,10 +93,11 @@ class Walk(NamedTuple):
 class Program:
     """The compiled functions of a group: shapes, parts and environment are fixed in it."""
 
-    def __init__(self, c: Config, env: DeviceEnv):
+    def __init__(self, c: Config, env: DeviceEnv, compute: Compute | None = None):
         self.config, self.env = c, env
+        self.compute = compute_here() if compute is None else compute
         self.space = Space(env.obs_size, env.action, env.description.get("horizon", env.horizon))
-        self.parts = assemble(c, problem_of(c, self.space))
+        self.parts = assemble(c, problem_of(c, self.space, self.compute))
         if self.parts.start.on_device is None:
             raise LPOError(
                 f"The start {c.start.kind!r} runs on the host only; leave --device out, or choose "
@@ -159,7 +160,7 @@ class Program:
         if not learned:
             return self.parts
         c = with_axes(self.config, learned)
-        return assemble(c, problem_of(c, self.space))
+        return assemble(c, problem_of(c, self.space, self.compute))
 
     def start(self, axes: Axes) -> OnDevice:
         """Returns the start of one run."""
@@ -477,7 +478,7 @@ class Program:
 
     def outputs(self, state: TrainState, obs: Array) -> Array:
         seen = normalize(state.moments, obs, self.config.network.obs_clip)
-        return apply_net(state.params.policy, seen)
+        return self.compute.apply(state.params.policy, seen)
 
     def normalized(self, ret: Array) -> dict[str, Array]:
         task = self.env.description
@@ -528,6 +529,17 @@ class Together:
 
         walks = jax.lax.while_loop(lambda w: ~complete(w).any(), step, walks)
         return walks, complete(walks)
+
+
+def compute_here() -> Compute:
+    """Returns kernels for an NVIDIA GPU that multiplies in TF32, and plain code elsewhere."""
+    [device] = jnp.zeros(()).devices()  # the default one, however it was chosen
+    if "cuda" not in device.client.platform_version.lower() or float(device.compute_capability) < 8:
+        return PLAIN
+    from lpo.math.fused import Fused  # where there is no GPU, Pallas need not be imported
+    from lpo.math.fused_adam import FusedAdam
+
+    return Compute(Fused(), FusedAdam())
 
 
 def joined(trees: Sequence[Any]) -> Any:

@@ -17,8 +17,9 @@ from lpo.config import CheckpointOptions, Config, EvaluationOptions, LogOptions
 from lpo.envs.task import TaskOptions
 from lpo.math import distributions, ppo
 from lpo.math.advantage import Trajectory, streams_gae
+from lpo.math.descent import PLAIN, Adam, Compute
 from lpo.math.distributions import Distribution
-from lpo.math.nets import ActorCritic, NetworkOptions, apply_net, init_actor_critic, values
+from lpo.math.nets import ActorCritic, NetworkOptions, init_actor_critic, values
 from lpo.math.normalize import Moments, init_moments, normalize, update_moments
 from lpo.problem import Problem
 from lpo.start import Start
@@ -65,7 +66,8 @@ class Parts(NamedTuple):
     streams: Streams
     network: NetworkOptions
     update: ppo.PPOOptions
-    optim: Any
+    adam: Adam
+    compute: Compute
     obs_size: int
     observe: Callable[[Moments, Array, Array], Moments]
 
@@ -81,7 +83,8 @@ def assemble(c: Config, problem: Problem) -> Parts:
         streams=c.bonus.streams(c.ppo.gamma_ext),
         network=c.network,
         update=c.ppo,
-        optim=ppo.optimizer(c.ppo.learning_rate, c.ppo.max_grad_norm, c.ppo.adam_eps),
+        adam=ppo.adam(c.ppo),
+        compute=problem.compute,
         obs_size=problem.obs_size,
         observe=update_moments if c.network.normalize_obs else lambda moments, x, weight: moments,
     )
@@ -113,7 +116,7 @@ def init_state(p: Parts, seed: int | Array) -> TrainState:
         seed=jnp.uint32(seed),
         iteration=jnp.int32(0),
         params=params,
-        opt=p.optim.init(params),
+        opt=p.adam.optim().init(params),
         moments=init_moments(p.obs_size),
         bonus=p.bonus.init(jax.random.fold_in(key, BONUS_INIT)),
         weigh=p.weigh.init(),
@@ -123,20 +126,22 @@ def init_state(p: Parts, seed: int | Array) -> TrainState:
 def prepare(p: Parts, state: TrainState, rollout: Rollout) -> Prepared:
     """Lines 7 and 8 of Algorithm 7: both advantages, each with its γ, and Â = α Â_ext + β Â_int."""
     params, valid = state.params, rollout.valid.reshape(-1)
+    apply = p.compute.apply
     rows = lambda x: x.reshape(len(valid), -1)  # noqa: E731
     # Probabilities of the actions taken need the observation statistics that the policy acted with.
     # Everything that learns uses the statistics that include this rollout; the next rollout will
     # act with these.
-    acted = apply_net(params.policy, normalize(state.moments, rollout.obs, p.network.obs_clip))
+    acted = apply(params.policy, normalize(state.moments, rollout.obs, p.network.obs_clip))
     log_prob = p.dist.log_prob(acted, params.log_std, rollout.action)
     moments = p.observe(state.moments, rows(rollout.obs), valid)
-    obs = normalize(moments, rollout.obs, p.network.obs_clip)
+    seen = lambda x: normalize(moments, x, p.network.obs_clip)  # noqa: E731
+    obs = seen(rollout.obs)
     b, bonus_state, metrics = p.bonus.score(state.bonus, rollout)
     trajectory = Trajectory(
         reward=jnp.concatenate([rollout.reward[None], b]),
-        value=values(params.critics, obs),
-        next_value=values(params.critics, normalize(moments, rollout.next_obs, p.network.obs_clip)),
-        last_value=values(params.critics, normalize(moments, rollout.last_obs, p.network.obs_clip)),
+        value=values(params.critics, obs, apply),
+        next_value=values(params.critics, seen(rollout.next_obs), apply),
+        last_value=values(params.critics, seen(rollout.last_obs), apply),
         terminated=rollout.terminated,
         truncated=rollout.truncated,
         valid=rollout.valid,
@@ -164,10 +169,11 @@ def learn(p: Parts, state: TrainState, rollout: Rollout) -> tuple[TrainState, di
         rollout.valid.reshape(-1),
         component_key(state, PPO_ORDER),
         dist=p.dist,
-        optim=p.optim,
+        adam=p.adam,
         coefficients=ppo.coefficients(p.update),
         epochs=p.update.epochs,
         batch_size=p.update.batch_size,
+        compute=p.compute,
     )
     bonus, fitted = p.bonus.update(  # line 10
         ready.bonus, rollout, component_key(state, BONUS_ORDER)
@@ -187,7 +193,7 @@ class Space(NamedTuple):
     horizon: int | None
 
 
-def problem_of(c: Config, space: Space) -> Problem:
+def problem_of(c: Config, space: Space, compute: Compute = PLAIN) -> Problem:
     """Returns the problem that the parts of ``c`` are made for."""
     return Problem(
         obs_size=space.obs_size,
@@ -199,6 +205,7 @@ def problem_of(c: Config, space: Space) -> Problem:
         gamma=c.ppo.gamma_ext,
         hidden=c.network.hidden,
         obs_clip=c.network.obs_clip,
+        compute=compute,
     )
 
 

@@ -146,6 +146,10 @@ def init_actor_critic(
     return ActorCritic(policy, log_std, (*hidden_layers, head._replace(w=value_gain * head.w)))
 
 
-def values(critics: Net[Array], obs: Float[Array, "*B O"]) -> Float[Array, " S *B"]:
+def values(
+    critics: Net[Array],
+    obs: Float[Array, "*B O"],
+    apply: Callable[[Net[Array], Array], Array] = apply_net,
+) -> Float[Array, " S *B"]:
     """Returns V_s(obs) of every stream s."""
-    return jax.vmap(lambda net: apply_net(net, obs)[..., 0])(critics)
+    return jax.vmap(lambda net: apply(net, obs)[..., 0])(critics)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias, cast
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
-import optax
 from jax import Array
 from jaxtyping import Bool, Float, Key, PyTree
 
 from lpo.math.arrays import Scalar
+from lpo.math.descent import PLAIN, Adam, Apply, Compute
 from lpo.math.distributions import Distribution
 from lpo.math.minibatch import sweep
 from lpo.math.nets import ActorCritic, apply_net, values
@@ -79,10 +79,14 @@ def coefficients(c: PPOOptions) -> Coefficients:
 
 
 def loss(
-    params: ActorCritic[Array], batch: Batch, dist: Distribution, c: Coefficients
+    params: ActorCritic[Array],
+    batch: Batch,
+    dist: Distribution,
+    c: Coefficients,
+    apply: Apply = apply_net,
 ) -> tuple[Float[Array, ""], Stats]:
     """L = −E min(ρÂ, clip(ρ, 1±ε)Â) + c_v Σ_s E(V_s − R_s)² − c_h E H."""
-    outputs = apply_net(params.policy, batch.obs)
+    outputs = apply(params.policy, batch.obs)
     log_prob = dist.log_prob(outputs, params.log_std, batch.action)
     advantage = batch.advantage[:, 0]
     if c.normalize_advantage:  # with the sample std (n − 1), as torch's
@@ -92,7 +96,7 @@ def loss(
     ratio = jnp.exp(log_ratio)
     clipped = jnp.clip(ratio, 1 - c.clip, 1 + c.clip)
     policy_loss = -jnp.minimum(ratio * advantage, clipped * advantage).mean()
-    value_losses = ((values(params.critics, batch.obs) - batch.returns.T) ** 2).mean(-1)
+    value_losses = ((values(params.critics, batch.obs, apply) - batch.returns.T) ** 2).mean(-1)
     entropy = dist.entropy(outputs, params.log_std).mean()
     total = policy_loss + c.value_coef * value_losses.sum() - c.entropy_coef * entropy
     stats = {
@@ -105,13 +109,8 @@ def loss(
     return total, stats
 
 
-def optimizer(
-    learning_rate: Scalar, max_grad_norm: Scalar, eps: Scalar
-) -> optax.GradientTransformation:
-    """Returns Adam behind a clip of the global norm, on one flat vector: fewer, longer loops."""
-    return optax.flatten(
-        optax.chain(optax.clip_by_global_norm(max_grad_norm), optax.adam(learning_rate, eps=eps))
-    )
+def adam(c: PPOOptions) -> Adam:
+    return Adam(c.learning_rate, c.adam_eps, c.max_grad_norm)
 
 
 def update(
@@ -122,10 +121,11 @@ def update(
     key: Key[Array, ""],
     *,
     dist: Distribution,
-    optim: optax.GradientTransformation,
+    adam: Adam,
     coefficients: Coefficients,
     epochs: int,
     batch_size: int,
+    compute: Compute = PLAIN,
 ) -> tuple[ActorCritic[Array], PyTree, Stats]:
     """Line 9 of Algorithm 7: optimises π, V_ext and V_int on D_k."""
 
@@ -133,10 +133,10 @@ def update(
         carry: tuple[ActorCritic[Array], PyTree], minibatch: Batch
     ) -> tuple[tuple[ActorCritic[Array], PyTree], Stats]:
         params, opt_state = carry
-        grads, stats = jax.grad(loss, has_aux=True)(params, minibatch, dist, coefficients)
-        updates, opt_state = optim.update(grads, opt_state, params)
-        params = cast(ActorCritic[Array], optax.apply_updates(params, updates))
-        return (params, opt_state), stats
+        grads, stats = jax.grad(loss, has_aux=True)(
+            params, minibatch, dist, coefficients, compute.apply
+        )
+        return compute.descend(adam, params, opt_state, grads), stats
 
     (params, opt_state), stats = sweep(
         step, (params, opt_state), batch, valid, key, epochs, batch_size
