@@ -18,8 +18,9 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 from jaxtyping import PyTree
 
-from lpo.math.descent import Adam, Params
+from lpo.math.descent import Adam, Params, descend
 
+LARGEST = 2**16  # weights of a run: one program treats all of them, so more would be slow
 B1, B2 = 0.9, 0.999  # Optax's defaults, which all of ours use
 
 
@@ -34,7 +35,7 @@ class Numbers(NamedTuple):
 
 
 class FusedAdam(NamedTuple):
-    """``descend`` by a kernel. Call it as ``descend``."""
+    """``descend`` by a kernel for networks of usual size. Call it as ``descend``."""
 
     num_warps: int = 8
     chunk: int = 1024  # numbers that a program treats at once
@@ -44,6 +45,8 @@ class FusedAdam(NamedTuple):
         self, adam: Adam, params: Params, state: PyTree, grads: Params
     ) -> tuple[Params, PyTree]:
         leaves, tree = jax.tree.flatten(params)
+        if sum(leaf.size for leaf in leaves) > LARGEST:
+            return descend(adam, params, state, grads)
         (count, m, v), layout = jax.tree.flatten(state)  # all that Optax's chain keeps
         count = jnp.where(count < jnp.iinfo(count.dtype).max, count + 1, count)
         norm = jnp.inf if adam.max_norm is None else adam.max_norm
