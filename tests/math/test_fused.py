@@ -104,6 +104,7 @@ def gradients(apply, dist):
     return jax.vmap(of_run)
 
 
+@pytest.mark.slow
 def test_the_losses_of_many_runs():
     params, batch, dist = agent(jax.random.key(1), (RUNS,))
     ours = jax.jit(gradients(FUSED, dist))(params, batch)

@@ -49,7 +49,8 @@ def test_programs_beside_each_other_end_as_one_after_the_other(tmp_path):
             assert own.read_bytes() == other.read_bytes()
 
 
-def test_a_missing_gpu_is_said_before_anything_is_written(tmp_path, capsys):
+def test_a_missing_gpu_is_said_before_anything_is_written(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("lpo.sweep.device.choose_device", None)  # it would hold a place on a GPU
     grid = tmp_path / "grid.toml"
     grid.write_text(GRID)
     if not any(d.platform == "gpu" for d in jax.devices()):

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from lpo.errors import LPOError
 from lpo.platform import trusted_packages
 from lpo.runs.directory import RunDirectory
 from lpo.sweep.board import Board, shown
@@ -26,7 +27,6 @@ from lpo.sweep.device import (
     Device,
     begun_groups,
     check_loggers,
-    choose_device,
     disk_errors,
     groups,
     run_fitting,
@@ -40,6 +40,7 @@ from lpo.sweep.worker import command, main
 
 MODULE = "lpo.sweep.group"
 MEMORY = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # else one process takes most of it
+LOOK = "import sys; from lpo.sweep.device import choose_device; choose_device(sys.argv[1])"
 MPS = "nvidia-cuda-mps-control"  # NVIDIA's service that lets processes share a GPU
 
 
@@ -104,8 +105,7 @@ def sweep_on_devices(grid: Grid, root: Path, device: Device, address: str) -> in
 
 def sweep_beside(grid: Grid, root: Path, device: Device, workers: int) -> int:
     """Runs the groups of a grid on one device, ``workers`` processes at a time."""
-    os.environ |= MEMORY | os.environ
-    choose_device(device)  # refuse before anything is written
+    look_for(device)  # refuse before anything is written
     check_loggers(grid)
     with held(root) as lock:
         write_plan(root, grid)
@@ -118,6 +118,23 @@ def sweep_beside(grid: Grid, root: Path, device: Device, workers: int) -> int:
             variables = MEMORY | PLATFORM[device] | places
             finished = run_local(left, [None] * workers, board, lock, variables)
     return conclude(board, root, f"lpo sweep … --device {device} --workers {workers}", finished)
+
+
+def look_for(device: Device) -> None:
+    """Raises LPOError where there is no such device.
+
+    A process that has seen a GPU keeps one of the 48 places of NVIDIA's service. So another one
+    looks, and ends.
+    """
+    if device == "cpu":
+        return
+    looked = subprocess.run(
+        [sys.executable, "-c", LOOK, device], env=os.environ | MEMORY, text=True,
+        capture_output=True,
+    )  # fmt: skip
+    if looked.returncode:
+        *_, last = looked.stderr.strip().splitlines() or [f"Looking for a {device} failed."]
+        raise LPOError(last.removeprefix("lpo.errors.LPOError: "))
 
 
 @contextlib.contextmanager
