@@ -83,12 +83,18 @@ def table(paths: Sequence[Path], own: str = "default") -> str:
                 f"{(scores > PASS).mean():.0%}", interval(estimate(iqm, [ends]), ".4g"), compared,
             )  # fmt: skip
             lines.append(f"| {' | '.join(texts)} |")
-    lines += ["", "| row | tasks | score, IQM over all |", "|---|---|---|"]
+    lines += ["", f"| row | tasks | score, IQM over all | `{own}` on the same tasks |"]
+    lines.append("|---|---|---|---|")
     for label in labels:
-        cells = [cell for task in runs.tasks if (cell := runs.cell(task, label))]
-        scores = [np.array([score(run) for run in cell]) for cell in cells]
-        lines.append(f"| `{label}` | {len(cells)} | {interval(estimate(iqm_of_tasks, scores))} |")
+        tasks = [task for task in runs.tasks if runs.cell(task, label) and runs.cell(task, own)]
+        both = (over_all([runs.cell(task, row) for task in tasks]) for row in (label, own))
+        lines.append(f"| `{label}` | {len(tasks)} | {' | '.join(both)} |")
     return "\n".join(lines) + "\n"
+
+
+def over_all(cells: list[list[RunData]]) -> str:
+    scores = [np.array([score(run) for run in cell]) for cell in cells]
+    return interval(estimate(iqm_of_tasks, scores))
 
 
 def across(paths: Sequence[Path]) -> str:

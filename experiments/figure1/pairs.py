@@ -41,8 +41,8 @@ def table() -> str:
     runs = Runs([FILE])
     lines = ["| task | pair | probability | seeds needed |", "|---|---|---|---|"]
     for task in runs.tasks:
-        cells = {label: runs.cell(task, label) for label in runs.labels}
-        lines += [line(task, *pair, cells) for pair in PAIRS]
+        cells = {label: cell for label in runs.labels if (cell := runs.cell(task, label))}
+        lines += [line(task, *pair, cells) for pair in PAIRS if cells.keys() >= set(pair)]
     return "\n".join(lines) + "\n"
 
 

@@ -165,8 +165,8 @@ def remember(folder: Path) -> None:
         parts, learn = compiled(c, space)
         return parts, Kept(learn, folder, f"{dataclasses.replace(c, seed=0)} {space}")
 
-    def program(self: Program, c: Config, env: Any) -> None:
-        make(self, c, env)
+    def program(self: Program, c: Config, env: Any, compute: Any = None) -> None:
+        make(self, c, env, compute)
         for name in ("advance", "evaluate"):
             setattr(self, name, Kept(getattr(self, name), folder, f"{name} {c} {env}"))
 
@@ -253,8 +253,8 @@ class Watch:
 
         Trainer.__init__ = with_learn
 
-        def with_marks(self: Any, c: Config, env: Any) -> None:
-            make(self, c, env)
+        def with_marks(self: Any, c: Config, env: Any, compute: Any = None) -> None:
+            make(self, c, env, compute)
             # one compiled program collects and learns, so an update counts as a rollout here
             mark(self, "advance", lambda: watch.inside("rollout", order))
             mark(self, "evaluate", lambda: watch.inside("evaluation", order))

@@ -87,7 +87,7 @@ def agent(key, lead):
         jnp.zeros((*lead, 6)),
         net_of(keys[1], (17, 64, 64, 1), (*lead, STREAMS)),
     )
-    sizes = ppo.Batch(17, 6, 1, 1, STREAMS)
+    sizes = (17, 6, 1, 1, STREAMS)
     batch = ppo.Batch(
         *(jax.random.normal(k, (*lead, 16, n)) for k, n in zip(keys[2:], sizes, strict=True))
     )
