@@ -31,7 +31,7 @@ def curves(out: Path, name: str = "curves") -> None:
     """Draws the IQM of the scores over steps, one small panel for each task."""
     runs = Runs(CONFIRMED)
     down = -(-len(runs.tasks) // ACROSS)
-    color = colors(runs.labels) | {"default": "#1f6fb4"}
+    color = colors(runs.labels) | {"default": "#1f6fb4", "eniac": "#c77c11"}
     labels = sorted(runs.labels, key=lambda label: label == "default")  # drawn last, on top
     with panel(out, name, 1.0 + 1.75 * down) as first:
         figure = first.figure

@@ -3,6 +3,7 @@
 import contextlib
 import re
 import warnings
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -10,8 +11,9 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from lpo.engine.device import compute_on
 from lpo.math import distributions, ppo
-from lpo.math.descent import Adam, Compute, descend
+from lpo.math.descent import PLAIN, Adam, Compute, descend
 from lpo.math.fused import Fused, fits
 from lpo.math.fused_adam import FusedAdam
 from lpo.math.nets import ActorCritic, Layer, apply_net, values
@@ -66,6 +68,7 @@ def test_rows_with_more_axes():
         ((4, 48, 64, 3), jnp.tanh),
         ((4, 64, 256, 3), jnp.tanh),
         ((65, 64, 64, 3), jnp.tanh),
+        ((4, 128, 64, 3), jnp.tanh),
         ((4, 64, 64, 65), jnp.tanh),
         ((4, 64, 64, 3), jax.nn.gelu),
     ],
@@ -132,6 +135,36 @@ def test_adam_of_many_runs(max_norm):
         a, b = ours(rates, *a, grads), theirs(rates, *b, grads)
         assert jax.tree.structure(a) == jax.tree.structure(b)
         close(a, b, atol=1e-6)
+
+
+def test_large_networks_keep_the_step_of_optax():
+    params = {"a": jnp.ones(2**16 + 1)}
+    adam, grads = Adam(0.1, 1e-5, 0.5), {"a": jnp.linspace(-1.0, 1.0, 2**16 + 1)}
+    state = adam.optim().init(params)
+    ours = jax.make_jaxpr(lambda: ADAM(adam, params, state, grads))()
+    assert "pallas_call" not in str(ours)
+    jax.tree.map(
+        np.testing.assert_array_equal,
+        ADAM(adam, params, state, grads), descend(adam, params, state, grads),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("version", "capability", "kernels"),
+    [("cpu", None, False), ("PJRT C API\ncuda 13000", "9.0", True),
+     ("cuda 12080", "7.5", False), ("rocm 6", None, False)],
+)  # fmt: skip
+def test_kernels_are_for_gpus_of_nvidia(version, capability, kernels):
+    client = SimpleNamespace(platform_version=version)
+    found = compute_on(SimpleNamespace(client=client, compute_capability=capability))
+    assert found == (Compute(Fused(), FusedAdam()) if kernels else PLAIN)
+
+
+def test_other_numbers_than_float32_are_for_plain_code():
+    net, x = net_of(jax.random.key(0), (4, 16, 16, 3)), jnp.ones((16, 4))
+    assert fits(net, x, jnp.tanh)
+    assert not fits(net, x.astype(jnp.bfloat16), jnp.tanh)
+    assert not fits(net, x[0], jnp.tanh) and not fits(net, x[:0], jnp.tanh)
 
 
 def test_a_gradient_that_is_no_number_stays_one():

@@ -23,8 +23,8 @@ FOUND = sorted(
     if p.parts[-3] != "theory" and p.stem != "search"  # these have their own formats and tests
 )
 RUNS = {
-    "figure1/results/half": 60, "figure1/results/hard": 40, "figure1/results/seeds64": 768,
-    "default/results/fade": 1088, "default/results/locomotion": 224,
+    "figure1/results/half": 60, "figure1/results/hard": 40, "figure1/results/seeds64": 1088,
+    "default/results/fade": 1088, "default/results/locomotion": 352,
     "figure2/results/steps10k": 90, "figure2/results/steps200k": 90,
     "components/results/locomotion": 15, "components/results/control": 10,
     "components/results/deepsea": 20, "components/results/lock5": 140,
@@ -37,7 +37,7 @@ RUNS = {
     "device/results/agreement-gpu": 40, "default/results/first": 32,
     "components/results/lock5-controls": 80, "components/results/lock10-controls": 80,
     "components/results/lock15-controls": 80,
-    "default/results/confirm": 1600, "default/results/dense": 240, "default/results/ablate": 1056,
+    "default/results/confirm": 2208, "default/results/dense": 368, "default/results/ablate": 1056,
     "default/results/lock10": 576, "default/results/hard": 5,
 }  # fmt: skip
 CELLS = [  # sweeps whose table of cells a page prints; the others are printed by their scripts

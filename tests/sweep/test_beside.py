@@ -50,11 +50,12 @@ def test_programs_beside_each_other_end_as_one_after_the_other(tmp_path):
 
 
 def test_a_missing_gpu_is_said_before_anything_is_written(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("lpo.sweep.device.choose_device", None)  # it would hold a place on a GPU
     grid = tmp_path / "grid.toml"
     grid.write_text(GRID)
     if not any(d.platform == "gpu" for d in jax.devices()):
         flags = ["--device", "gpu", "--workers", "2", "--out", str(tmp_path / "no")]
+        # whoever asks for the devices takes a place on the GPU, so the parent must not
+        monkeypatch.setattr(jax, "devices", None)
         assert command("sweep", grid, *flags) == 2
         assert "JAX sees no gpu here" in capsys.readouterr().err
         assert not (tmp_path / "no").exists()

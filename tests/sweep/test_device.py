@@ -21,6 +21,9 @@ from lpo.engine.device import Program, Walk, host
 from lpo.engine.learner import compiled
 from lpo.envs.device import make_device
 from lpo.envs.device.finite import Finite
+from lpo.math.descent import PLAIN, Compute
+from lpo.math.fused import Fused
+from lpo.math.fused_adam import FusedAdam
 from lpo.report.runs import Runs
 from lpo.runs.directory import RunDirectory
 from lpo.sweep.device import GroupRun, groups, parties, run_beside
@@ -37,8 +40,8 @@ def small(algo: str, **more):
     return configure(algo, **(SMALL | more))
 
 
-def trained(c, seeds, axes=None, iterations=4):
-    program = Program(c, make_device(c.task))
+def trained(c, seeds, axes=None, iterations=4, compute=None):
+    program = Program(c, make_device(c.task), compute)
     axes = {k: jax.numpy.array(v, jax.numpy.float32) for k, v in (axes or {}).items()}
     group = program.init(seeds, axes)
     group, metrics = program.advance(group, axes, jax.numpy.int32(c.steps), iterations=iterations)
@@ -227,6 +230,19 @@ def test_the_host_plays_what_the_device_has_learned(tmp_path):
         step = env.step(agent_return.actor.dist.to_env(action))
         total, done, obs = total + step.reward[0], step.terminated[0], step.obs
     assert total == pytest.approx(row["eval/return"], abs=1e-6)  # DeepSea is deterministic
+
+
+@pytest.mark.slow
+def test_a_program_with_kernels_learns_what_plain_code_learns():
+    """Policy, critics and predictor; rates that differ between the runs."""
+    nets = {"hidden": [16, 16], "predictor_hidden": [16, 16], "predictor_features": 16}
+    c = small("rnd", **nets, env_kwargs={"size": 4})
+    axes = {"learning_rate": [1e-3, 1e-2], "max_grad_norm": [0.1, 10.0]}
+    kernels = Compute(Fused(interpret=True), FusedAdam(interpret=True))
+    plain = trained(c, [0, 1], axes, 2, PLAIN)
+    ours = trained(c, [0, 1], axes, 2, kernels)
+    for a, b in zip(jax.tree.leaves(ours[0].train), jax.tree.leaves(plain[0].train), strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-5)
 
 
 @pytest.mark.slow

@@ -383,10 +383,7 @@ def test_the_grids_of_the_confirmation_are_grids(monkeypatch):
         assert {item.label for item in items} == set(rows)
         assert len(items) == len(rows) * len(found.get("thresholds", [None]))
         assert {item.config.steps for item in items} == {steps}
-        if "default" in rows:
-            earlier = name.startswith("ablate") or name == "lock10"
-            own = confirm["FIRST"] if earlier else {}
-            assert rows["default"] == {"algo": "lpo-w", **own}
+        assert rows.get("default", confirm["DEFAULT"]["default"]) == {"algo": "lpo-w"}
 
 
 def test_the_wrapped_cheetah_is_the_cheetah_seen_modulo_a_turn_and_the_counted_one_both(

@@ -25,12 +25,12 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax import Array
 
 from lpo.bonus.base import Bonus, BonusPart
 from lpo.bonus.scale import Scale
 from lpo.bonus.shape import Shape, WidthOptions, shaped, width_metrics
+from lpo.math.descent import Adam, descend
 from lpo.math.features import CLIP
 from lpo.math.minibatch import sweep
 from lpo.math.nets import Net, apply_net, orthogonal_net
@@ -142,13 +142,13 @@ def width_network(
 
     ``prior`` is n₀ in samples, ``capacity`` the number of samples that stand for p.
     """
-    optim = optax.flatten(optax.adam(learning_rate, eps=1e-5))
+    adam = Adam(learning_rate, eps=1e-5)
 
     def init(key: Array) -> WidthState:
         net = unknown_everywhere(key, (size, *hidden, 1))
         return WidthState(
             net=net,
-            opt=optim.init(net),  # pyright: ignore[reportArgumentType]
+            opt=adam.optim().init(net),  # pyright: ignore[reportArgumentType]
             inputs=init_moments(size),
             data=Reservoir(jnp.zeros((capacity, size)), jnp.full(capacity, -1.0, jnp.float32)),
             seen=jnp.float32(0),
@@ -184,8 +184,7 @@ def width_network(
             error, grads = jax.value_and_grad(width_loss)(
                 net, seen_as(queries), seen_as(data.rows[at]), kappa
             )
-            updates, opt = optim.update(grads, opt, net)
-            return (optax.apply_updates(net, updates), opt, count + 1), error
+            return (*descend(adam, net, opt, grads), count + 1), error
 
         start = (state.net, state.opt, jnp.int32(0))
         (net, opt, _), error = sweep(step, start, rows, valid, key_order, passes, batch_size)

@@ -83,7 +83,7 @@ def assemble(c: Config, problem: Problem) -> Parts:
         streams=c.bonus.streams(c.ppo.gamma_ext),
         network=c.network,
         update=c.ppo,
-        adam=ppo.adam(c.ppo),
+        adam=ppo.adam_of(c.ppo),
         compute=problem.compute,
         obs_size=problem.obs_size,
         observe=update_moments if c.network.normalize_obs else lambda moments, x, weight: moments,

@@ -21,9 +21,11 @@ class Adam(NamedTuple):
     learning_rate: Scalar
     eps: Scalar
     max_norm: Scalar | None = None  # None: no clip
+    b1: float = 0.9
+    b2: float = 0.999
 
     def optim(self) -> optax.GradientTransformation:
-        adam = optax.adam(self.learning_rate, eps=self.eps)
+        adam = optax.adam(self.learning_rate, self.b1, self.b2, self.eps)
         if self.max_norm is None:
             return optax.flatten(adam)
         return optax.flatten(optax.chain(optax.clip_by_global_norm(self.max_norm), adam))

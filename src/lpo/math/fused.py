@@ -24,7 +24,7 @@ from jax.experimental.pallas import triton
 from lpo.math.nets import Layer, Net, apply_net
 
 ROWS = 64  # of a block; the backward kernel takes one block, plain code takes larger batches
-WIDTHS = (16, 32, 64, 128)  # of hidden layers
+WIDTHS = (16, 32, 64)  # of hidden layers; wider ones need more room on the chip than some GPUs have
 INPUTS = OUTPUTS = 64  # at most
 
 Activation: TypeAlias = Callable[[Array], Array]

@@ -21,7 +21,6 @@ from jaxtyping import PyTree
 from lpo.math.descent import Adam, Params, descend
 
 LARGEST = 2**16  # weights of a run: one program treats all of them, so more would be slow
-B1, B2 = 0.9, 0.999  # Optax's defaults, which all of ours use
 
 
 class Numbers(NamedTuple):
@@ -50,24 +49,25 @@ class FusedAdam(NamedTuple):
         (count, m, v), layout = jax.tree.flatten(state)  # all that Optax's chain keeps
         count = jnp.where(count < jnp.iinfo(count.dtype).max, count + 1, count)
         norm = jnp.inf if adam.max_norm is None else adam.max_norm
-        numbers = Numbers(norm, adam.learning_rate, 1 - B1**count, 1 - B2**count, adam.eps)
+        b1, b2 = adam.b1, adam.b2
+        numbers = Numbers(norm, adam.learning_rate, 1 - b1**count, 1 - b2**count, adam.eps)
         old = [leaf.reshape(-1) for leaf in leaves if leaf.size]
         slope = [g.reshape(-1) for g in jax.tree.leaves(grads) if g.size]
         flat = jnp.stack([jnp.asarray(x, jnp.float32) for x in numbers])
-        *new, m, v = self.call([len(x) for x in old], adam.max_norm is not None)(
+        *new, m, v = self.call([len(x) for x in old], adam.max_norm is not None, (b1, b2))(
             flat, *slope, *old, m, v
         )
         rest = iter(new)
         leaves = [next(rest).reshape(leaf.shape) if leaf.size else leaf for leaf in leaves]
         return cast(Params, tree.unflatten(leaves)), layout.unflatten([count, m, v])
 
-    def call(self, sizes: list[int], clips: bool) -> Any:
+    def call(self, sizes: list[int], clips: bool, betas: tuple[float, float]) -> Any:
         """Returns the kernel for leaves of these sizes: (numbers, *g, *p, m, v) ↦ (*p, m, v)."""
         n = len(sizes)
         total = sum(sizes)
         shapes = [jax.ShapeDtypeStruct((size,), jnp.float32) for size in (*sizes, total, total)]
         return pl.pallas_call(
-            partial(kernel, sizes, self.chunk, clips),
+            partial(kernel, sizes, self.chunk, clips, betas),
             out_shape=shapes,
             input_output_aliases={1 + n + i: i for i in range(n + 2)},  # p, m and v in place
             compiler_params=triton.CompilerParams(num_warps=self.num_warps),
@@ -76,8 +76,11 @@ class FusedAdam(NamedTuple):
         )
 
 
-def kernel(sizes: list[int], chunk: int, clips: bool, *refs: Any) -> None:
+def kernel(
+    sizes: list[int], chunk: int, clips: bool, betas: tuple[float, float], *refs: Any
+) -> None:
     """One step of one network."""
+    b1, b2 = betas
     n = len(sizes)
     numbers, gs, olds, (m, v) = (
         refs[0],
@@ -93,8 +96,8 @@ def kernel(sizes: list[int], chunk: int, clips: bool, *refs: Any) -> None:
 
         def step(at: Array, mask: Array | None, g_ref=g_ref, old=old, new=new, start=start) -> None:
             g = load(g_ref, at, mask) * scale
-            mean = B1 * load(m, start + at, mask) + (1 - B1) * g
-            square = B2 * load(v, start + at, mask) + (1 - B2) * g * g
+            mean = b1 * load(m, start + at, mask) + (1 - b1) * g
+            square = b2 * load(v, start + at, mask) + (1 - b2) * g * g
             change = mean / c.fix1 / (jnp.sqrt(square / c.fix2) + c.eps)
             store(m_new, start + at, mask, mean)
             store(v_new, start + at, mask, square)

@@ -109,7 +109,8 @@ def loss(
     return total, stats
 
 
-def adam(c: PPOOptions) -> Adam:
+def adam_of(c: PPOOptions) -> Adam:
+    """Returns the optimiser of policy and critics."""
     return Adam(c.learning_rate, c.adam_eps, c.max_grad_norm)
 
 

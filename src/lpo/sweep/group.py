@@ -40,7 +40,16 @@ from lpo.sweep.worker import command, main
 
 MODULE = "lpo.sweep.group"
 MEMORY = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # else one process takes most of it
-LOOK = "import sys; from lpo.sweep.device import choose_device; choose_device(sys.argv[1])"
+LOOK = """
+import sys
+from lpo.errors import LPOError
+from lpo.sweep.device import choose_device
+try:
+    choose_device(sys.argv[1])
+except LPOError as error:
+    print(error)
+    sys.exit(1)
+"""
 MPS = "nvidia-cuda-mps-control"  # NVIDIA's service that lets processes share a GPU
 
 
@@ -133,8 +142,7 @@ def look_for(device: Device) -> None:
         capture_output=True,
     )  # fmt: skip
     if looked.returncode:
-        *_, last = looked.stderr.strip().splitlines() or [f"Looking for a {device} failed."]
-        raise LPOError(last.removeprefix("lpo.errors.LPOError: "))
+        raise LPOError(looked.stdout or f"Looking for a {device} failed: {looked.stderr[-300:]}")
 
 
 @contextlib.contextmanager
