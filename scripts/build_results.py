@@ -45,6 +45,7 @@ ALL = (
     Report("figure2-device", "Figure 2, 256 seeds", ("figure2/device10k",), "lpo-norm"),
     Report("device-host", "40 runs on the host", ("device/agreement-host",)),
     Report("device-gpu", "The same on a GPU", ("device/agreement-gpu",)),
+    Report("device-planar", "The same as one program", ("device/agreement-planar",)),
     Report("default-first", "README's first command, 32 seeds", ("default/first",), "lpo-w"),
     Report(
         "default-confirm",
@@ -54,9 +55,10 @@ ALL = (
     ),
     Report("default-dense", "The default where the reward is dense", ("default/dense",), "default"),
     Report("default-ablate", "The default without an ingredient", ("default/ablate",), "default"),
+    Report("default-ablate-first", "The same, first numbers", ("default/ablate-first",), "default"),
     Report("default-fade", "How the bonus fades", ("default/fade",), "d"),
     Report("default-hard", "SparseHalfCheetah at hard", ("default/hard",), "default"),
-    Report("default-lock10", "Every row on a lock", ("default/lock10",), "default"),
+    Report("default-lock10", "Every row on a lock", ("default/lock10",), "lpo"),
     Report("figure2-200k", "Figure 2, 200,000 steps", ("figure2/steps200k",), "lpo-norm"),
     Report(
         "components-locomotion",

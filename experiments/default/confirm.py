@@ -43,7 +43,7 @@ WITHOUT: dict[str, dict[str, Any]] = DEFAULT | {
         "small-batches": {"batch_size": 16},
     }.items()
 }
-EVERY_ROW = DEFAULT | {
+EVERY_ROW: dict[str, dict[str, Any]] = {
     "eniac": {"algo": "eniac"},
     "lpo": {"algo": "lpo"},
     "lpo-cover": {"algo": "lpo", "start": "cover"},
@@ -83,9 +83,6 @@ TASKS: dict[str, tuple[str, int, dict[str, dict[str, Any]], dict[str, Any]]] = {
     "hopper-default": (HOPPER, 2_000_000, DEFAULT, HALF),
     "walker-default": (WALKER, 2_000_000, DEFAULT, BOTH),
     "cheetah-default": (CHEETAH, 2_000_000, DEFAULT, BOTH),
-    "hopper-sb3": (HOPPER, 2_000_000, SB3, HALF),
-    "walker-sb3": (WALKER, 2_000_000, SB3, BOTH),
-    "cheetah-sb3": (CHEETAH, 2_000_000, SB3, BOTH),
     "long-walker": (WALKER, 10_000_000, DEFAULT, {"threshold": ["hard"]}),
     "long-cheetah": (CHEETAH, 10_000_000, DEFAULT, {"threshold": ["hard"]}),
     "dense-pole": ("CartPole-v1", 300_000, DENSE | SB3, {}),

@@ -1,9 +1,9 @@
-"""The same runs on the host and on a GPU: prints the tables of docs/device.md.
+"""The same runs on the host and on a device: prints the tables of docs/device.md.
 
 python experiments/device/agreement.py
 
-First 40 runs of `lpo` on each, with MuJoCo Warp on the GPU. Then the rows of figure 1, with
-`planar`; a cell is a task and a row, and runs are compared within cells.
+First 40 runs of `lpo` on each. Then the rows of figure 1; a cell is a task and a row, and runs are
+compared within cells.
 """
 
 from pathlib import Path
@@ -15,6 +15,7 @@ from lpo.report.stats import estimate, improvement
 
 HERE = Path(__file__).parent / "results"
 FIGURE_1 = Path(__file__).parents[1] / "figure1" / "results"
+DEVICES = {"gpu": "GPU, MuJoCo Warp", "planar": "CPU, `planar`"}
 DRAWS = 5000
 
 
@@ -32,18 +33,18 @@ def improves(first: np.ndarray, second: np.ndarray) -> float:
 
 
 def table() -> str:
-    host, gpu = read("host"), read("gpu")
-    rng = np.random.default_rng(0)
-    lines = ["|  | host, median | GPU, median | P(GPU larger) | 95 % interval |"]
-    lines.append("|---|---|---|---|---|")
-    for name, x in host.items():
-        y = gpu[name]
-        drawn = [improves(rng.choice(x, x.size), rng.choice(y, y.size)) for _ in range(DRAWS)]
-        low, high = np.percentile(drawn, [2.5, 97.5])
-        lines.append(
-            f"| {name} | {np.median(x):,.0f} | {np.median(y):,.0f} | {improves(x, y):.2f} | "
-            f"{low:.2f} – {high:.2f} |"
-        )
+    host, rng = read("host"), np.random.default_rng(0)
+    lines = ["| device |  | host, median | device, median | P(device larger) | 95 % interval |"]
+    lines.append("|---|---|---|---|---|---|")
+    for device, words in DEVICES.items():
+        for name, y in read(device).items():
+            x = host[name]
+            drawn = [improves(rng.choice(x, x.size), rng.choice(y, y.size)) for _ in range(DRAWS)]
+            low, high = np.percentile(drawn, [2.5, 97.5])
+            lines.append(
+                f"| {words} | {name} | {np.median(x):,.0f} | {np.median(y):,.0f} | "
+                f"{improves(x, y):.2f} | {low:.2f} – {high:.2f} |"
+            )
     return "\n".join(lines) + "\n"
 
 

@@ -34,11 +34,13 @@ RUNS = {
     "ablations/results/reasons": 70, "ablations/results/control": 10,
     "ablations/results/posture": 30, "ablations/results/works": 32, "ablations/results/peer": 8,
     "figure2/results/device10k": 2304, "device/results/agreement-host": 40,
-    "device/results/agreement-gpu": 40, "default/results/first": 32,
+    "device/results/agreement-gpu": 40, "device/results/agreement-planar": 40,
+    "default/results/first": 32,
     "components/results/lock5-controls": 80, "components/results/lock10-controls": 80,
     "components/results/lock15-controls": 80,
-    "default/results/confirm": 2208, "default/results/dense": 368, "default/results/ablate": 1056,
-    "default/results/lock10": 576, "default/results/hard": 5,
+    "default/results/confirm": 2208, "default/results/dense": 400, "default/results/ablate-first": 1056,
+    "default/results/ablate": 992,
+    "default/results/lock10": 512, "default/results/hard": 5,
 }  # fmt: skip
 CELLS = [  # sweeps whose table of cells a page prints; the others are printed by their scripts
     "figure1/results/half", "figure1/results/hard", "figure2/results/steps10k",
@@ -90,8 +92,9 @@ def test_host_and_gpu_differ_by_chance():
     table = script("device/agreement.py")["table"]()
     assert table in pages()
     for line in table.splitlines()[2:]:
-        low, high = line.split("|")[5].split("–")
+        low, high = line.split("|")[6].split("–")
         assert float(low) < 0.5 < float(high)
+    assert script("device/agreement.py")["figure1"]() in pages()
 
 
 @pytest.mark.parametrize(
@@ -161,7 +164,7 @@ def test_pairs_of_figure_1_are_what_the_page_says():
     assert script("figure1/pairs.py")["table"]() in pages()
 
 
-@pytest.mark.parametrize("name", ["ablate", "lock10", "fade"])
+@pytest.mark.parametrize("name", ["ablate", "ablate-first", "lock10", "fade"])
 def test_ingredients_and_rows_are_compared_as_the_page_says(name):
     path = EXPERIMENTS / "default" / "results" / f"{name}.parquet"
     assert script("default/table.py")["across"]([path]) in pages()
