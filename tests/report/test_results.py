@@ -38,9 +38,9 @@ RUNS = {
     "default/results/first": 32,
     "components/results/lock5-controls": 80, "components/results/lock10-controls": 80,
     "components/results/lock15-controls": 80,
-    "default/results/confirm": 2208, "default/results/dense": 400, "default/results/ablate-first": 1056,
-    "default/results/ablate": 992,
-    "default/results/lock10": 512, "default/results/hard": 5,
+    "default/results/confirm": 2208, "default/results/dense": 400, "default/results/hard": 5,
+    "default/results/ablate": 992, "default/results/ablate-first": 1056,
+    "default/results/lock10": 512,
 }  # fmt: skip
 CELLS = [  # sweeps whose table of cells a page prints; the others are printed by their scripts
     "figure1/results/half", "figure1/results/hard", "figure2/results/steps10k",
