@@ -34,12 +34,19 @@ def close(ours, theirs, atol=3e-6):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-5, atol=atol), ours, theirs)
 
 
-@pytest.mark.parametrize("activation", [jnp.tanh, jax.nn.relu])
 @pytest.mark.parametrize(
-    ("inputs", "outputs", "rows"),
-    [(2, 1, 16), (11, 3, 64), (17, 6, 64), (17, 6, 20), (23, 64, 64), (17, 1, 130), (5, 3, 1)],
+    ("inputs", "outputs", "rows", "activation"),
+    [
+        (2, 1, 16, jnp.tanh),
+        (11, 3, 64, jax.nn.relu),
+        (17, 6, 64, jnp.tanh),
+        (17, 6, 20, jax.nn.relu),
+        (23, 64, 64, jax.nn.relu),
+        (17, 1, 130, jnp.tanh),
+        (5, 3, 1, jnp.tanh),
+    ],
 )
-def test_outputs_and_gradients(activation, inputs, outputs, rows):
+def test_outputs_and_gradients(inputs, outputs, rows, activation):
     keys = jax.random.split(jax.random.key(inputs), 3)
     net = net_of(keys[0], (inputs, 64, 32, outputs))
     x, g = (
@@ -116,7 +123,7 @@ def test_the_losses_of_many_runs():
     close(v(FUSED), v(apply_net))
 
 
-@pytest.mark.parametrize("max_norm", [0.5, 1e3, None])
+@pytest.mark.parametrize("max_norm", [0.5, None])
 def test_adam_of_many_runs(max_norm):
     """Four steps with another rate for each run; some gradients are clipped and some are not."""
     shapes = {"a": (17, 8), "b": (6,), "c": (2, 8, 8), "none": (0,), "one": (1,)}
