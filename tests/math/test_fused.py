@@ -123,6 +123,7 @@ def test_the_losses_of_many_runs():
     close(v(FUSED), v(apply_net))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_norm", [0.5, None])
 def test_adam_of_many_runs(max_norm):
     """Four steps with another rate for each run; some gradients are clipped and some are not."""
@@ -193,6 +194,7 @@ def on_a_gpu():
     return use_abstract_mesh(AbstractMesh((1,), ("d",), abstract_device=device))
 
 
+@pytest.mark.slow
 def test_kernels_for_a_gpu_share_what_they_read():
     """One call a pass for all runs and streams; the rows of x are not copied for the streams."""
     params, batch, dist = agent(jax.random.key(1), (RUNS,))
