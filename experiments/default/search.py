@@ -184,7 +184,7 @@ def best(rows: Iterable[dict[str, Any]]) -> dict[str, dict[str, float]]:
     return {name: options for name, options in draws().items() if name in kept}
 
 
-def pack(files: Iterable[str]) -> None:
+def pack(files: Iterable[str], out: Path = PACKED) -> None:
     """Writes one row for each run: its score, its best evaluation and its first reward."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -202,8 +202,8 @@ def pack(files: Iterable[str]) -> None:
                 "seed": int(seed), "score": round(statistics.mean(values[-5:]), 4),
                 "best": max(values), "met": run["met"],
             })  # fmt: skip
-    PACKED.parent.mkdir(exist_ok=True)
-    pq.write_table(pa.Table.from_pylist(rows), PACKED, compression="zstd")
+    out.parent.mkdir(exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(rows), out, compression="zstd")
 
 
 def table() -> str:

@@ -38,6 +38,7 @@ class TrainState(NamedTuple):
     iteration: Array  # k
     params: ActorCritic
     opt: Any
+    pace: Array  # [] part of the learning rate
     moments: Moments  # of the observations
     bonus: Any
     weigh: Any
@@ -117,6 +118,7 @@ def init_state(p: Parts, seed: int | Array) -> TrainState:
         iteration=jnp.int32(0),
         params=params,
         opt=p.adam.optim().init(params),
+        pace=jnp.float32(1),
         moments=init_moments(p.obs_size),
         bonus=p.bonus.init(jax.random.fold_in(key, BONUS_INIT)),
         weigh=p.weigh.init(),
@@ -169,7 +171,7 @@ def learn(p: Parts, state: TrainState, rollout: Rollout) -> tuple[TrainState, di
         rollout.valid.reshape(-1),
         component_key(state, PPO_ORDER),
         dist=p.dist,
-        adam=p.adam,
+        adam=p.adam._replace(learning_rate=state.pace * p.adam.learning_rate),
         coefficients=ppo.coefficients(p.update),
         epochs=p.update.epochs,
         batch_size=p.update.batch_size,
@@ -179,8 +181,10 @@ def learn(p: Parts, state: TrainState, rollout: Rollout) -> tuple[TrainState, di
         ready.bonus, rollout, component_key(state, BONUS_ORDER)
     )
     metrics = {**ready.metrics, **fitted, **summary(params, stats, ready, rollout)}
+    metrics["policy/pace"] = state.pace
+    pace = ppo.next_pace(state.pace, stats["kl"], p.update.kl_target)
     state = TrainState(
-        state.seed, state.iteration + 1, params, opt, ready.moments, bonus, ready.weigh
+        state.seed, state.iteration + 1, params, opt, pace, ready.moments, bonus, ready.weigh
     )
     return state, metrics
 

@@ -27,6 +27,9 @@ class PPOOptions:
     """λ of the advantage estimates."""
     learning_rate: Axis[Positive] = 1e-4
     """Adam's step size for policy and critics."""
+    kl_target: Axis[NonNegative] = 0.0
+    """Mean KL of an update, above which the learning rate falls (and rises again below, up to
+    `learning_rate`); 0: it stays. A policy with little noise is changed much by a small step."""
     batch_size: PositiveInt = 32
     """Minibatch (paper: 32 on Hopper, 16 on Walker2d and HalfCheetah); advantages are normalised
     within it."""
@@ -112,6 +115,16 @@ def loss(
 def adam_of(c: PPOOptions) -> Adam:
     """Returns the optimiser of policy and critics."""
     return Adam(c.learning_rate, c.adam_eps, c.max_grad_norm)
+
+
+def next_pace(pace: Array, kl: Array, target: Scalar) -> Array:
+    """Returns the part of the learning rate that the next update takes, in [.01, 1].
+
+    KL grows with the square of a step, so the part is multiplied by √(target/KL), and by no more
+    than 1.5 or less than 1/1.5 at a time. Without a target it is 1.
+    """
+    change = jnp.clip(jnp.sqrt(target / jnp.maximum(kl, 1e-8)), 1 / 1.5, 1.5)
+    return jnp.where(target > 0, jnp.clip(pace * change, 0.01, 1.0), 1.0)
 
 
 def update(

@@ -1,0 +1,166 @@
+"""The third search for the default: what its first steps do, and how large PPO's steps are.
+
+    python experiments/default/early.py first build/early        # a grid for each task
+    python experiments/default/early.py second build/late
+    lpo sweep build/early/cheetah.toml --device gpu --out runs/early/cheetah
+    python experiments/default/search.py scores runs/early/* > first.jsonl
+    python experiments/default/early.py pack first=first.jsonl second=second.jsonl
+    python experiments/default/early.py table                    # the tables of docs/practice.md
+
+Development tasks, with seeds that no other grid has. The first round has random draws around the
+default, so that each value of an option is met with many values of the others, and a few named
+settings. The second has all values of four options together. `large` has the same draws with
+larger rollouts and minibatches.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from search import grid_text, pack, write_grids
+
+PACKED = Path(__file__).parent / "results" / "early.parquet"
+SEED, DRAWS = 3, 54
+Options = dict[str, float]
+CHOICES: dict[str, list[float]] = {
+    "bonus_wait": [0, 50_000, 100_000],
+    "learning_rate": [1e-4, 2e-4, 3e-4],
+    "entropy_coef": [0.0, 0.001, 0.003],
+    "clip": [0.1, 0.2],
+    "gae_lambda": [0.9, 0.95],
+    "gamma_ext": [0.98, 0.99],
+    "advantage_floor": [0.05, 0.15],
+    "beta": [0.1, 0.25, 0.5],
+    "value_gain": [0.0, 1.0],
+}
+NAMED: dict[str, Options] = {
+    "default": {},
+    "wait-25": {"bonus_wait": 25_000},
+    "wait-50": {"bonus_wait": 50_000},
+    "wait-100": {"bonus_wait": 100_000},
+    "weak": {"beta": 0.002},
+    "no-bonus": {"beta": 0.0, "beta_earned": 0.0},
+    "slow": {"learning_rate": 1e-4},
+    "wait-slow": {"bonus_wait": 50_000, "learning_rate": 1e-4},
+    "noisy": {"entropy_coef": 0.003},
+    "wait-noisy": {"bonus_wait": 50_000, "entropy_coef": 0.003},
+}
+TOGETHER: dict[str, list[float]] = {
+    "bonus_wait": [0, 25_000],
+    "gae_lambda": [0.8, 0.9, 0.95],
+    "learning_rate": [3e-4, 5e-4],
+    "clip": [0.2, 0.3],
+}
+LARGE = {"rollout": 16_384, "batch_size": 256, "num_envs": 32}
+CHEETAH, HOPPER = "lpo/SparseHalfCheetah-v0", "lpo/SparseHopper-v0"
+LOCK, SEA = "lpo/CombinationLock-v0", "lpo/DeepSea-v0"
+HALF, FOUR = {"threshold": "half"}, {"threshold": 4.0}
+LOCK10, SEA20 = {"env_kwargs": {"length": 10}}, {"env_kwargs": {"size": 20}}
+# name: (task, steps, number of seeds), and further options of the grid
+Tasks = dict[str, tuple[str, int, int, dict[str, Any]]]
+FIRST: Tasks = {
+    "cheetah": (CHEETAH, 1_000_000, 8, HALF),
+    "cheetah4": (CHEETAH, 2_500_000, 4, FOUR),
+    "cheetah4-large": (CHEETAH, 2_500_000, 4, FOUR | LARGE),
+    "hopper": (HOPPER, 600_000, 4, HALF),
+    "lock": (LOCK, 300_000, 8, LOCK10),
+    "maze": ("lpo/PointMaze-v0", 300_000, 8, {}),
+    "sea": (SEA, 600_000, 4, SEA20),
+}
+SECOND: Tasks = {
+    "cheetah": (CHEETAH, 800_000, 12, HALF),
+    "cheetah4": (CHEETAH, 1_600_000, 8, FOUR),
+    "hopper": (HOPPER, 600_000, 4, HALF),
+    "lock": (LOCK, 300_000, 12, LOCK10),
+    "sea": (SEA, 500_000, 6, SEA20),
+}
+
+
+def draws() -> dict[str, Options]:
+    """Returns the options of each draw; every value of an option has the same number of draws."""
+    rng, columns = random.Random(SEED), {}
+    for name, values in CHOICES.items():
+        columns[name] = values * (DRAWS // len(values))
+        rng.shuffle(columns[name])
+    return {f"e{i:02d}": {n: c[i] for n, c in columns.items()} for i in range(DRAWS)}
+
+
+def together() -> dict[str, Options]:
+    """Returns all values of the second round together."""
+    return {
+        f"w{wait // 1000:.0f}l{100 * gae:.0f}r{1e4 * rate:.0f}c{10 * clip:.0f}": dict(
+            zip(TOGETHER, (wait, gae, rate, clip), strict=True)
+        )
+        for wait, gae, rate, clip in itertools.product(*TOGETHER.values())
+    }
+
+
+ROUNDS: dict[str, tuple[Tasks, dict[str, Options], int]] = {  # tasks, rows, the first seed
+    "first": (FIRST, NAMED | draws(), 700),
+    "second": (SECOND, together(), 720),
+}
+
+
+def grids(turn: str) -> dict[str, str]:
+    """Returns the grids of a round as TOML."""
+    tasks, rows, seed = ROUNDS[turn]
+    texts = {}
+    for name, (env, steps, seeds, options) in tasks.items():
+        top: dict[str, Any] = {"name": f"early-{name}", "envs": [env], "steps": steps}
+        top["seeds"] = list(range(seed, seed + seeds))
+        options = {"eval_every": steps // 20} | options
+        if "threshold" in options:
+            top["thresholds"] = [options.pop("threshold")]
+        variants = {label: {"algo": "lpo-w", **row} for label, row in rows.items()}
+        texts[name] = grid_text(top, options, variants)
+    return texts
+
+
+def table() -> str:
+    """Returns the mean scores by option of both rounds, and those of the named settings."""
+    import pyarrow.parquet as pq
+
+    rows = pq.read_table(PACKED).to_pylist()
+    parts = [by_option(rows, "first", CHOICES, draws()), by_setting(rows)]
+    return "\n\n".join([*parts, by_option(rows, "second", TOGETHER, together())]) + "\n"
+
+
+def mean(rows: list[dict[str, Any]], turn: str, task: str, labels: list[str]) -> str:
+    own = [r["score"] for r in rows if (r["round"], r["task"]) == (turn, task)
+           and r["options"] in labels]  # fmt: skip
+    return f"{np.mean(own):.2f}"
+
+
+def by_option(
+    rows: list[dict[str, Any]], turn: str, choices: dict[str, list[float]], of: dict[str, Options]
+) -> str:
+    tasks = ROUNDS[turn][0]
+    lines = [f"| option | values | {' | '.join(tasks)} |", "|---|---|" + "---|" * len(tasks)]
+    for name, values in choices.items():
+        labels = [[label for label, o in of.items() if o[name] == value] for value in values]
+        cells = (", ".join(mean(rows, turn, task, own) for own in labels) for task in tasks)
+        lines.append(f"| `{name}` | {', '.join(f'{v:g}' for v in values)} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def by_setting(rows: list[dict[str, Any]]) -> str:
+    lines = [f"| setting | {' | '.join(FIRST)} |", "|---|" + "---|" * len(FIRST)]
+    for label in NAMED:
+        cells = (mean(rows, "first", task, [label]) for task in FIRST)
+        lines.append(f"| `{label}` | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    what, *rest = sys.argv[1:]
+    if what == "pack":
+        pack(rest, PACKED)
+    elif what == "table":
+        print(table(), end="")
+    else:
+        write_grids(Path(rest[0]), grids(what))
