@@ -168,15 +168,13 @@ class Fading(Weighing):
     """R: a reward of this size counts in full, a smaller one in proportion."""
     earned_least: Axis[Unit] = 0.0
     """Rewards below this part of R do not count."""
-    bonus_wait: Axis[NonNegative] = 0.0
-    """The weight is β′ in the first steps too, this many of them."""
 
     def make(self) -> Weigh:
         return self.fade()
 
     def fade(self) -> Weigh:
         counts = self.earned_reward, self.earned_least
-        return fading(self.memory, self.beta_earned, self.earned_share, *counts, self.bonus_wait)
+        return fading(self.memory, self.beta_earned, self.earned_share, *counts)
 
 
 def earned(rollout: Rollout, gamma: Scalar, full: Scalar, least: Scalar = 0.0) -> Array:
@@ -197,32 +195,20 @@ def earned(rollout: Rollout, gamma: Scalar, full: Scalar, least: Scalar = 0.0) -
     return jax.lax.scan(backward, start, (gain, ended, rollout.valid), reverse=True)[1]
 
 
-class FadingState(NamedTuple):
-    steps: Array  # [] so far
-    earned: Average  # m
-
-
 def fading(
-    half_life: Scalar,
-    later: Scalar,
-    share: Scalar,
-    full: Scalar,
-    least: Scalar = 0.0,
-    wait: Scalar = 0.0,
+    half_life: Scalar, later: Scalar, share: Scalar, full: Scalar, least: Scalar = 0.0
 ) -> Weigh:
-    """Returns the weights (α, β + (``later`` − β)·min{1, m/``share``}), at first (α, ``later``)."""
+    """Returns the weights (α, β + (``later`` − β)·min{1, m/``share``})."""
 
-    def update(state: FadingState, streams: Streams, a: Array, rollout: Rollout):
-        count = rollout.valid.sum()
+    def update(state: Average, streams: Streams, a: Array, rollout: Rollout):
         total = earned(rollout, streams.gammas[0], full, least).sum()
-        m = add_to_average(state.earned, total, count, half_life)
+        state = add_to_average(state, total, rollout.valid.sum(), half_life)
         alpha, beta = streams.weights
-        gone = jnp.where(state.steps < wait, 1.0, jnp.minimum(1.0, m.value / share))
-        weights = jnp.array([alpha, beta + (later - beta) * gone])
-        state = FadingState(state.steps + count, m)
-        return weights, state, weight_metrics(weights) | {"rollout/earned": m.value}
+        beta = beta + (later - beta) * jnp.minimum(1.0, state.value / share)
+        weights = jnp.array([alpha, beta])
+        return weights, state, weight_metrics(weights) | {"rollout/earned": state.value}
 
-    return Weigh(lambda: FadingState(jnp.int32(0), no_average()), update)
+    return Weigh(no_average, update)
 
 
 @Weighing.kinds.add

@@ -10,6 +10,7 @@ import numpy as np
 from lpo.errors import LPOError
 
 T = TypeVar("T")
+ADDED = (".pace",)  # ends of the names that older checkpoints lack: they have their first value
 
 
 def flatten(prefix: str, tree: object) -> dict[str, np.ndarray]:
@@ -24,7 +25,7 @@ def unflatten(prefix: str, like: T, arrays: dict[str, np.ndarray]) -> T:
     leaves = []
     for path, leaf in paths:
         name = prefix + jax.tree_util.keystr(path)
-        found = arrays.get(name)
+        found = arrays.get(name, np.asarray(leaf) if name.endswith(ADDED) else None)
         if found is None or found.shape != np.shape(leaf) or found.dtype != leaf.dtype:
             raise LPOError(
                 f"The checkpoint does not fit its configuration at {name}; "

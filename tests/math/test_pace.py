@@ -1,0 +1,40 @@
+"""The learning rate that follows the KL of the updates, on numbers worked out by hand."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import Array
+
+from lpo.errors import LPOError
+from lpo.math import trees
+from lpo.math.ppo import next_pace
+
+
+@pytest.mark.parametrize(
+    ("pace", "kl", "target", "then"),
+    [
+        (1.0, 0.02, 0.01, 0.5**0.5),  # half the KL with √½ of the step
+        (0.5, 0.005, 0.01, 0.5 * 2**0.5),  # and back
+        (1.0, 1.0, 0.01, 1 / 1.5),  # no more at a time
+        (0.5, 0.0, 0.01, 0.75),
+        (0.9, 0.001, 0.01, 1.0),  # never above the learning rate
+        (0.012, 1.0, 0.01, 0.01),  # nor below a hundredth of it
+        (1.0, 1.0, 0.0, 1.0),  # no target
+    ],
+)
+def test_the_pace_follows_the_kl(pace, kl, target, then):
+    assert float(next_pace(jnp.float32(pace), jnp.float32(kl), target)) == pytest.approx(then)
+
+
+class State(NamedTuple):
+    iteration: Array
+    pace: Array
+
+
+def test_a_checkpoint_from_before_has_a_pace_of_one():
+    like = State(jnp.int32(0), jnp.float32(1))
+    assert trees.unflatten("train", like, {"train.iteration": np.array(3, np.int32)}) == (3, 1)
+    with pytest.raises(LPOError, match=r"does not fit its configuration at train\.iteration"):
+        trees.unflatten("train", like, {"train.pace": np.array(1, np.float32)})
