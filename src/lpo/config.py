@@ -457,9 +457,21 @@ def from_dict(values: Any, source: str) -> Config:
     try:
         if version == 1:
             return from_version_1(values)
-        return _built(Config, {k: v for k, v in values.items() if k != "format"})
+        c = _built(Config, {k: v for k, v in values.items() if k != "format"})
+        return one_lambda(c, values.get("bonus") or {})
     except LPOError as error:
         raise LPOError(f"{source}: {error}") from None
+
+
+def one_lambda(c: Config, given: Mapping[str, Any]) -> Config:
+    """Returns the configuration with the reward's λ for the bonus, where a file has one λ for both.
+
+    So it was before the bonus had its own.
+    """
+    own = getattr(c.bonus, "lambda_int", None)
+    if "lambda_int" in given or own in (None, c.ppo.gae_lambda):
+        return c
+    return with_options(c, {"lambda_int": c.ppo.gae_lambda})
 
 
 def _built(cls: type, values: Any) -> Any:
@@ -502,7 +514,8 @@ def from_version_1(values: Mapping[str, Any]) -> Config:
         if name in given and name in choices_of(c):
             c = with_part(c, name, given[name])
     has = {leaf.short for leaf in leaves(c)}
-    return with_options(c, {k: v for k, v in given.items() if k in has})
+    c = with_options(c, {k: v for k, v in given.items() if k in has})
+    return one_lambda(c, given)
 
 
 def _version_1_names() -> set[str]:

@@ -17,7 +17,12 @@ from lpo.bonus.weigh import (
 )
 from lpo.engine.rollout import empty_rollout
 
-STREAMS = Streams(jnp.array([0.5, 0.9]), jnp.array([2.0, 1.0]), jnp.array([True, False]))
+STREAMS = Streams(
+    gammas=jnp.array([0.5, 0.9]),
+    lambdas=jnp.array([0.95, 0.95]),
+    weights=jnp.array([2.0, 1.0]),
+    episodic=jnp.array([True, False]),
+)
 
 
 def rollout(reward, terminated=None, valid=None):

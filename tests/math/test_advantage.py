@@ -74,5 +74,20 @@ def test_streams_have_their_own_discount_and_episodes():
         truncated=jnp.array([[False]]),
         valid=jnp.array([[True]]),
     )
-    out = streams_gae(x, jnp.array([0.5, 0.1]), 0.95, jnp.array([True, False]))
+    out = streams_gae(x, jnp.array([0.5, 0.1]), jnp.full(2, 0.95), jnp.array([True, False]))
     np.testing.assert_allclose(np.asarray(out).reshape(-1), [1.0, 3.0])  # 1;  2 + 0.1·10
+
+
+def test_streams_have_their_own_lambda():
+    """Two steps of reward 1, all values 0, γ = 1: the first step has 1 + λ."""
+    x = Trajectory(
+        reward=jnp.ones((2, 2, 1)),  # [S=2, T=2, N=1]
+        value=jnp.zeros((2, 2, 1)),
+        next_value=jnp.zeros((2, 2, 1)),
+        last_value=jnp.zeros((2, 1)),
+        terminated=jnp.zeros((2, 1), bool),
+        truncated=jnp.zeros((2, 1), bool),
+        valid=jnp.ones((2, 1), bool),
+    )
+    out = streams_gae(x, jnp.ones(2), jnp.array([0.5, 0.25]), jnp.array([True, False]))
+    np.testing.assert_allclose(out[..., 0], [[1.5, 1.0], [1.25, 1.0]])

@@ -134,7 +134,8 @@ def test_values_and_log_probabilities(case):
 def test_advantages_and_returns(case):
     """At a time limit SB3 adds γV(final observation) to the reward; we bootstrap from it."""
     o, x = case.option, trajectory(case)
-    a = streams_gae(x, jnp.array([o["gamma"]]), o["gae_lambda"], jnp.array([True]))
+    gamma, gae_lambda = jnp.array([o["gamma"]]), jnp.array([o["gae_lambda"]])
+    a = streams_gae(x, gamma, gae_lambda, jnp.array([True]))
     agree(a[0], case["rollout/advantage"])
     agree(a[0] + x.value[0], case["rollout/returns"])
 

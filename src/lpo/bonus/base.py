@@ -44,8 +44,8 @@ class BonusPart(Part):
     def make(self, problem: Problem) -> Bonus:
         raise NotImplementedError
 
-    def streams(self, gamma: Any) -> Streams:
-        """Returns the value streams; ``gamma`` discounts the reward."""
+    def streams(self, gamma: Any, lambda_: Any) -> Streams:
+        """Returns the value streams; ``gamma`` and ``lambda_`` are those of the reward."""
         raise NotImplementedError
 
     def weigh(self) -> Weigh:
@@ -59,6 +59,8 @@ class BonusOptions(BonusPart):
 
     gamma_int: Axis[Unit] = 0.999
     """Discount of the bonus stream."""
+    lambda_int: Axis[Unit] = 0.95
+    """λ of the bonus stream's advantage estimates."""
     alpha: Axis[NonNegative] = 2.0
     """Weight of the reward advantage in Â = α Â_ext + β Â_int."""
     beta: Axis[NonNegative] = 1.0
@@ -71,9 +73,10 @@ class BonusOptions(BonusPart):
     def weigh(self) -> Weigh:
         return self.weighing.make()
 
-    def streams(self, gamma: Any) -> Streams:
+    def streams(self, gamma: Any, lambda_: Any) -> Streams:
         return Streams(
             gammas=jnp.array([gamma, self.gamma_int]),
+            lambdas=jnp.array([lambda_, self.lambda_int]),
             weights=jnp.array([self.alpha, self.beta]),
             episodic=jnp.array([True, self.episodic]),
         )
@@ -89,8 +92,9 @@ class NoBonus(BonusPart):
     def make(self, problem: Problem) -> Bonus:
         return none()
 
-    def streams(self, gamma: Any) -> Streams:
-        return Streams(jnp.array([gamma]), jnp.array([1.0]), jnp.array([True]))
+    def streams(self, gamma: Any, lambda_: Any) -> Streams:
+        one = jnp.array([1.0])
+        return Streams(jnp.array([gamma]), jnp.array([lambda_]), one, jnp.array([True]))
 
 
 def none() -> Bonus:

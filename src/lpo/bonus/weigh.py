@@ -36,6 +36,7 @@ class Streams(NamedTuple):
     """The value streams of a run: the reward first, then the bonus where there is one."""
 
     gammas: Array  # [S]
+    lambdas: Array  # [S] of the advantage estimates
     weights: Array  # [S] α, β
     episodic: Array  # [S] whether the returns of a stream end with the episode
 

@@ -81,7 +81,7 @@ def assemble(c: Config, problem: Problem) -> Parts:
         weigh=c.bonus.weigh(),
         switch=c.switch.make(problem),
         start=c.start.make(problem),
-        streams=c.bonus.streams(c.ppo.gamma_ext),
+        streams=c.bonus.streams(c.ppo.gamma_ext, c.ppo.gae_lambda),
         network=c.network,
         update=c.ppo,
         adam=ppo.adam_of(c.ppo),
@@ -148,7 +148,7 @@ def prepare(p: Parts, state: TrainState, rollout: Rollout) -> Prepared:
         truncated=rollout.truncated,
         valid=rollout.valid,
     )
-    a = streams_gae(trajectory, p.streams.gammas, p.update.gae_lambda, p.streams.episodic)
+    a = streams_gae(trajectory, p.streams.gammas, p.streams.lambdas, p.streams.episodic)
     returns = a + trajectory.value
     weights, weigh_state, weighed = p.weigh.update(state.weigh, p.streams, a, rollout)
     batch = ppo.Batch(

@@ -63,9 +63,12 @@ def gae(
 
 
 def streams_gae(
-    x: Trajectory, gamma: Float[Array, " S"], lambda_: Scalar, episodic: Bool[Array, " S"]
+    x: Trajectory,
+    gamma: Float[Array, " S"],
+    lambda_: Float[Array, " S"],
+    episodic: Bool[Array, " S"],
 ) -> Float[Array, "S T N"]:
-    """Returns ``gae`` of S streams in N environments; each stream has its own γ."""
+    """Returns ``gae`` of S streams in N environments; each stream has its own γ and λ."""
     per_env = jax.vmap(gae, in_axes=(-1, None, None, None), out_axes=-1)
     axes: Any = Trajectory(*(0, 0, 0, 0, None, None, None))  # pyright: ignore[reportArgumentType]
-    return jax.vmap(per_env, in_axes=(axes, 0, None, 0))(x, gamma, lambda_, episodic)
+    return jax.vmap(per_env, in_axes=(axes, 0, 0, 0))(x, gamma, lambda_, episodic)
