@@ -58,6 +58,7 @@ ALL = (
     Report("default-ablate-first", "The same, first numbers", ("default/ablate-first",), "default"),
     Report("default-fade", "How the bonus fades", ("default/fade",), "d"),
     Report("default-hard", "SparseHalfCheetah at hard", ("default/hard",), "default"),
+    Report("default-long", "SparseHalfCheetah at hard, 10M steps", ("default/long",), "default"),
     Report("default-lock10", "Every row on a lock", ("default/lock10",), "lpo"),
     Report("figure2-200k", "Figure 2, 200,000 steps", ("figure2/steps200k",), "lpo-norm"),
     Report(
@@ -130,6 +131,7 @@ def draw_others() -> None:
         ("figure1-half", "posture", "label"),
         ("ablations-reasons", "posture-ablations", "task"),
         ("ablations-works", "posture-works", "task"),
+        ("default-long", "posture-lambda", "label"),
     ):
         cells = posture["read"](posture["RESULTS"] / f"{name}.csv", by)
         posture["draw"](REPORTS / report / "figures", name, cells)

@@ -22,6 +22,8 @@ ROWS = DEFAULT | {name: {"algo": name} for name in ("lpo", "rnd", "ppo")}
 SB3 = {"sb3": {"algo": "ppo", "preset": "sb3"}}
 FIGURE_1 = {name: {"algo": name} for name in ("ppo", "rnd", "eniac", "lpo", "lpo-s")}
 TURNED = {name: row | {"periodic": "auto"} for name, row in FIGURE_1.items()}
+QUICK = {"learning_rate": 5e-4, "gae_lambda": 0.8, "lambda_int": 0.8}
+LONG = DEFAULT | {"quick": {"algo": "lpo-w", **QUICK}}
 DENSE = DEFAULT | {"ppo": {"algo": "ppo"}}
 HALF, BOTH = {"threshold": ["half"]}, {"threshold": ["half", "hard"]}
 DRAWN = {"eval_deterministic": False}  # a policy without noise walks in circles in a grid
@@ -83,8 +85,8 @@ TASKS: dict[str, tuple[str, int, dict[str, dict[str, Any]], dict[str, Any]]] = {
     "hopper-default": (HOPPER, 2_000_000, DEFAULT, HALF),
     "walker-default": (WALKER, 2_000_000, DEFAULT, BOTH),
     "cheetah-default": (CHEETAH, 2_000_000, DEFAULT, BOTH),
-    "long-walker": (WALKER, 10_000_000, DEFAULT, {"threshold": ["hard"]}),
-    "long-cheetah": (CHEETAH, 10_000_000, DEFAULT, {"threshold": ["hard"]}),
+    "long-walker": (WALKER, 10_000_000, LONG, {"threshold": ["hard"]}),
+    "long-cheetah": (CHEETAH, 10_000_000, LONG, {"threshold": ["hard"]}),
     "dense-pole": ("CartPole-v1", 300_000, DENSE | SB3, {}),
     "dense-hopper": ("Hopper-v5", 1_000_000, DENSE, {}),
     "dense-cheetah": ("HalfCheetah-v5", 1_000_000, DENSE, {}),

@@ -1,7 +1,7 @@
 """The third search for the default: what its first steps do, and how large PPO's steps are.
 
     python experiments/default/early.py first build/early        # a grid for each task
-    python experiments/default/early.py second build/late
+    python experiments/default/early.py second build/late        # and so on
     lpo sweep build/early/cheetah.toml --device gpu --out runs/early/cheetah
     python experiments/default/search.py scores runs/early/* > first.jsonl
     python experiments/default/early.py pack first=first.jsonl second=second.jsonl
@@ -9,8 +9,12 @@
 
 Development tasks, with seeds that no other grid has. The first round has random draws around the
 default, so that each value of an option is met with many values of the others, and a few named
-settings. The second has all values of four options together. `large` has the same draws with
-larger rollouts and minibatches.
+settings; `large` has the same draws with larger rollouts and minibatches. The second has all values
+of four options together. The third has a λ for each stream, the fourth a target for the KL of an
+update. The fifth has both on README's first command.
+
+`bonus_wait`, which gives the first steps the weight β′, is an option of commit de64313 alone. There
+`gae_lambda` is the λ of both streams.
 """
 
 from __future__ import annotations
@@ -56,6 +60,29 @@ TOGETHER: dict[str, list[float]] = {
     "learning_rate": [3e-4, 5e-4],
     "clip": [0.2, 0.3],
 }
+APART: dict[str, Options] = {
+    "default": {},
+    "both80": {"gae_lambda": 0.8, "lambda_int": 0.8},
+    "ext90": {"gae_lambda": 0.9},
+    "ext80": {"gae_lambda": 0.8},
+    "ext70": {"gae_lambda": 0.7},
+    "ext80-fast": {"gae_lambda": 0.8, "learning_rate": 5e-4},
+    "ext80-strong": {"gae_lambda": 0.8, "beta": 0.5},
+}
+TARGETS: dict[str, Options] = {
+    "kl-01": {"kl_target": 0.01},
+    "kl-02": {"kl_target": 0.02},
+    "kl-01-both90": {"kl_target": 0.01, "gae_lambda": 0.9, "lambda_int": 0.9},
+    "kl-02-both90": {"kl_target": 0.02, "gae_lambda": 0.9, "lambda_int": 0.9},
+}
+BOTH: dict[str, Options] = {
+    "default": {},
+    "kl-01": {"kl_target": 0.01},
+    "kl-02": {"kl_target": 0.02},
+    "ext90": {"gae_lambda": 0.9},
+    "ext80": {"gae_lambda": 0.8},
+    "ext80-kl-02": {"gae_lambda": 0.8, "kl_target": 0.02},
+}
 LARGE = {"rollout": 16_384, "batch_size": 256, "num_envs": 32}
 CHEETAH, HOPPER = "lpo/SparseHalfCheetah-v0", "lpo/SparseHopper-v0"
 LOCK, SEA = "lpo/CombinationLock-v0", "lpo/DeepSea-v0"
@@ -79,6 +106,15 @@ SECOND: Tasks = {
     "lock": (LOCK, 300_000, 12, LOCK10),
     "sea": (SEA, 500_000, 6, SEA20),
 }
+THIRD: Tasks = {
+    "cheetah": (CHEETAH, 800_000, 16, HALF),
+    "hopper": (HOPPER, 600_000, 8, HALF),
+    "lock": (LOCK, 300_000, 12, LOCK10),
+    "maze": ("lpo/PointMaze-v0", 300_000, 8, {}),
+    "sea": (SEA, 500_000, 8, SEA20),
+}
+FOURTH: Tasks = {"cheetah4": (CHEETAH, 2_000_000, 8, FOUR)}
+FIFTH: Tasks = {"hopper": (HOPPER, 200_000, 16, HALF)}
 
 
 def draws() -> dict[str, Options]:
@@ -103,6 +139,9 @@ def together() -> dict[str, Options]:
 ROUNDS: dict[str, tuple[Tasks, dict[str, Options], int]] = {  # tasks, rows, the first seed
     "first": (FIRST, NAMED | draws(), 700),
     "second": (SECOND, together(), 720),
+    "third": (THIRD, APART, 740),
+    "fourth": (FOURTH, TARGETS, 700),
+    "fifth": (FIFTH, BOTH, 760),
 }
 
 
@@ -122,18 +161,24 @@ def grids(turn: str) -> dict[str, str]:
 
 
 def table() -> str:
-    """Returns the mean scores by option of both rounds, and those of the named settings."""
+    """Returns the mean scores by option of two rounds, and those of the named settings."""
     import pyarrow.parquet as pq
 
     rows = pq.read_table(PACKED).to_pylist()
-    parts = [by_option(rows, "first", CHOICES, draws()), by_setting(rows)]
-    return "\n\n".join([*parts, by_option(rows, "second", TOGETHER, together())]) + "\n"
+    parts = [
+        by_option(rows, "first", CHOICES, draws()),
+        by_setting(rows, "first", NAMED),
+        by_option(rows, "second", TOGETHER, together()),
+        by_setting(rows, "third", APART),
+        by_setting(rows, "fourth", TARGETS),
+        by_setting(rows, "fifth", BOTH),
+    ]
+    return "\n\n".join(parts) + "\n"
 
 
-def mean(rows: list[dict[str, Any]], turn: str, task: str, labels: list[str]) -> str:
-    own = [r["score"] for r in rows if (r["round"], r["task"]) == (turn, task)
-           and r["options"] in labels]  # fmt: skip
-    return f"{np.mean(own):.2f}"
+def scores(rows: list[dict[str, Any]], turn: str, task: str, labels: list[str]) -> np.ndarray:
+    own = (r for r in rows if (r["round"], r["task"]) == (turn, task))
+    return np.array([r["score"] for r in own if r["options"] in labels])
 
 
 def by_option(
@@ -143,15 +188,19 @@ def by_option(
     lines = [f"| option | values | {' | '.join(tasks)} |", "|---|---|" + "---|" * len(tasks)]
     for name, values in choices.items():
         labels = [[label for label, o in of.items() if o[name] == value] for value in values]
-        cells = (", ".join(mean(rows, turn, task, own) for own in labels) for task in tasks)
+        means = ([scores(rows, turn, task, own).mean() for own in labels] for task in tasks)
+        cells = (", ".join(f"{mean:.2f}" for mean in of_task) for of_task in means)
         lines.append(f"| `{name}` | {', '.join(f'{v:g}' for v in values)} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def by_setting(rows: list[dict[str, Any]]) -> str:
-    lines = [f"| setting | {' | '.join(FIRST)} |", "|---|" + "---|" * len(FIRST)]
-    for label in NAMED:
-        cells = (mean(rows, "first", task, [label]) for task in FIRST)
+def by_setting(rows: list[dict[str, Any]], turn: str, settings: dict[str, Options]) -> str:
+    """Returns the mean score of each setting, and how many of its runs end above half."""
+    tasks = ROUNDS[turn][0]
+    lines = [f"| setting | {' | '.join(tasks)} |", "|---|" + "---|" * len(tasks)]
+    for label in settings:
+        found = (scores(rows, turn, task, [label]) for task in tasks)
+        cells = (f"{x.mean():.2f}, {(x > 0.5).sum()} of {x.size}" if x.size else "–" for x in found)
         lines.append(f"| `{label}` | {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -20,10 +20,10 @@ pytestmark = pytest.mark.skipif(
 FOUND = sorted(
     str(p.relative_to(EXPERIMENTS))
     for p in EXPERIMENTS.glob("*/results/*.parquet")
-    if p.parts[-3] != "theory" and p.stem != "search"  # these have their own formats and tests
+    if p.parts[-3] != "theory" and p.stem not in ("search", "early")  # own formats, own tests
 )
 RUNS = {
-    "figure1/results/half": 60, "figure1/results/hard": 40, "figure1/results/seeds64": 1088,
+    "figure1/results/half": 60, "figure1/results/hard": 40, "figure1/results/seeds64": 1152,
     "default/results/fade": 1088, "default/results/locomotion": 352,
     "figure2/results/steps10k": 90, "figure2/results/steps200k": 90,
     "components/results/locomotion": 15, "components/results/control": 10,
@@ -38,9 +38,9 @@ RUNS = {
     "default/results/first": 32,
     "components/results/lock5-controls": 80, "components/results/lock10-controls": 80,
     "components/results/lock15-controls": 80,
-    "default/results/confirm": 2208, "default/results/dense": 400, "default/results/hard": 5,
+    "default/results/confirm": 2592, "default/results/dense": 400, "default/results/hard": 5,
     "default/results/ablate": 992, "default/results/ablate-first": 1056,
-    "default/results/lock10": 512,
+    "default/results/lock10": 512, "default/results/long": 64,
 }  # fmt: skip
 CELLS = [  # sweeps whose table of cells a page prints; the others are printed by their scripts
     "figure1/results/half", "figure1/results/hard", "figure2/results/steps10k",
@@ -48,7 +48,7 @@ CELLS = [  # sweeps whose table of cells a page prints; the others are printed b
     "figure2/results/device10k", "figure1/results/seeds64",
 ]  # fmt: skip
 STREAMS = ["figure1/results/half", "figure1/results/hard"]
-BY_SCRIPTS = 10  # tables of test_..._script(s) below: 5 of the components, 1, and 2 + 1 + 1
+BY_SCRIPTS = 11  # tables of test_..._script(s) below: 5 of the components, 1, and 2 + 1 + 2
 HEADS = (
     "| task | label |", "| task | algorithm |", "| row | runs |", "|  | policies |",
     "| task | steps | share of the switch",
@@ -121,8 +121,9 @@ def test_the_reasons_of_the_stall_are_those_of_their_scripts():
     ):
         assert text in pages()
     posture = script("figure1/posture.py")
-    cells = posture["read"](EXPERIMENTS / "figure1/results/posture-ablations.csv", "task")
-    assert posture["summary"](cells) in pages()
+    for name, by in (("posture-ablations", "task"), ("posture-lambda", "label")):
+        cells = posture["read"](EXPERIMENTS / f"figure1/results/{name}.csv", by)
+        assert posture["summary"](cells) in pages()
 
 
 def test_the_table_of_the_default():
@@ -164,7 +165,7 @@ def test_pairs_of_figure_1_are_what_the_page_says():
     assert script("figure1/pairs.py")["table"]() in pages()
 
 
-@pytest.mark.parametrize("name", ["ablate", "ablate-first", "lock10", "fade"])
+@pytest.mark.parametrize("name", ["ablate", "ablate-first", "lock10", "fade", "long"])
 def test_ingredients_and_rows_are_compared_as_the_page_says(name):
     path = EXPERIMENTS / "default" / "results" / f"{name}.parquet"
     assert script("default/table.py")["across"]([path]) in pages()
@@ -175,8 +176,9 @@ def test_single_runs_at_hard_are_what_the_page_says():
     assert script("default/table.py")["singles"]([path]) in pages()
 
 
-def test_the_search_for_the_default_is_what_the_page_shows():
-    for table in script("default/search.py")["table"]().split("\n\n"):
+@pytest.mark.parametrize("name", ["search", "early"])
+def test_the_searches_for_the_default_are_what_the_page_shows(name):
+    for table in script(f"default/{name}.py")["table"]().strip().split("\n\n"):
         assert table in pages()
 
 
