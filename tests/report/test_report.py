@@ -15,7 +15,7 @@ from lpo.errors import LPOError
 from lpo.report.clips import beside_report, make_clips
 from lpo.report.figures import colors, slim
 from lpo.report.runs import Runs
-from lpo.report.tables import cell_rows, option_rows
+from lpo.report.tables import cell_rows, option_rows, write_tables
 from lpo.runs.visits import Visits
 
 TASK = {
@@ -388,3 +388,11 @@ def test_a_browser_shows_the_page_without_a_complaint(sweep, tmp_path, width):
     assert len(said) == 1 and "right:" in said[0], said
     assert width * 0.8 < int(re.findall(r"right:(\d+)", said[0])[0]) <= width
     assert (tmp_path / "shot.png").stat().st_size > 10_000
+
+
+def test_a_table_has_the_columns_of_all_its_rows(tmp_path):
+    """The clock of a host knows more parts than that of a device, and a report may hold both."""
+    rows = [{"run": "a", "s": 1.0}, {"run": "b", "s": 2.0, "learn_s": 1.5}]
+    write_tables({"runs": rows}, tmp_path)
+    text = (tmp_path / "runs.csv").read_text()
+    assert text.splitlines() == ["run,s,learn_s", "a,1.0,", "b,2.0,1.5"]

@@ -177,7 +177,8 @@ def test_single_runs_at_hard_are_what_the_page_says():
 
 
 @pytest.mark.parametrize("name", ["search", "early"])
-def test_the_searches_for_the_default_are_what_the_page_shows(name):
+def test_the_searches_for_the_default_are_what_the_page_shows(name, monkeypatch):
+    monkeypatch.syspath_prepend(EXPERIMENTS / "default")
     for table in script(f"default/{name}.py")["table"]().strip().split("\n\n"):
         assert table in pages()
 

@@ -230,9 +230,11 @@ def write_tables(tables: dict[str, list[Row]], folder: Path) -> list[Path]:
     for name, rows in tables.items():
         if not rows:
             continue
+        columns = dict.fromkeys(column for row in rows for column in row)
+        rows = [dict.fromkeys(columns) | row for row in rows]  # runs of host and device differ
         path = folder / f"{name}.csv"
         with open(path, "w", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]))
+            writer = csv.DictWriter(file, list(columns))
             writer.writeheader()
             writer.writerows(rows)
         written.append(path)
