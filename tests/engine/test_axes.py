@@ -88,3 +88,16 @@ def test_what_decides_shapes_is_no_axis():
     assert not fields_of(type(c.network))["hidden"].axis
     with pytest.raises(LPOError, match="cannot be an axis"):
         with_tracers(c.ppo, {"batch_size": 3})
+
+
+def test_the_pace_scales_the_learning_rate_and_follows_the_target():
+    """Half the pace is half the rate, to the bit. A target far below the KL lowers the next one."""
+    c = small("ppo", learning_rate=0.01, kl_target=1e-6)
+    state = init_state(assemble(c, problem_of(c, SPACE)), 0)
+    slow, _ = learned(c, state._replace(pace=jnp.float32(0.5)))
+    half, _ = learned(with_options(c, {"learning_rate": 0.005}), state)
+    jax.tree.map(np.testing.assert_array_equal, slow, half)
+    parts = assemble(c, problem_of(c, SPACE))
+    state, metrics = learn(parts, state, rollout(0))
+    assert float(metrics["policy/kl"]) > 1e-5 and float(metrics["policy/pace"]) == 1
+    assert float(state.pace) == pytest.approx(1 / 1.5)
