@@ -70,6 +70,7 @@ def test_the_defaults_of_sb3():
         epochs=10,
         gamma_ext=0.99,
         gae_lambda=0.95,
+        value_lambda=0.95,
         clip=0.2,
         normalize_advantage=True,
         advantage_floor=0.0,
@@ -277,14 +278,16 @@ def test_every_option_has_a_help_text_and_a_name_of_its_own():
         assert len(shorts) == len(set(shorts))
 
 
-def test_a_file_from_before_has_one_lambda_for_both_streams():
+def test_a_file_from_before_has_one_lambda_for_policy_critic_and_bonus():
     def lambdas(values):
         found = flat(config.from_dict(values, "here"))
-        return found["gae_lambda"], found.get("lambda_int")
+        return found["gae_lambda"], found["value_lambda"], found.get("lambda_int")
 
-    values = config.to_dict(configure("lpo-w", gae_lambda=0.8, lambda_int=0.9))
-    assert lambdas(values) == (0.8, 0.9)
+    values = config.to_dict(configure("lpo-w", gae_lambda=0.8, value_lambda=0.7, lambda_int=0.9))
+    assert lambdas(values) == (0.8, 0.7, 0.9)
+    del values["ppo"]["value_lambda"]
+    assert lambdas(values) == (0.8, 0.8, 0.9)
     del values["bonus"]["lambda_int"]
-    assert lambdas(values) == (0.8, 0.8)
-    assert lambdas({"algo": "lpo", "gae_lambda": 0.7}) == (0.7, 0.7)
-    assert lambdas({"algo": "ppo", "gae_lambda": 0.7}) == (0.7, None)
+    assert lambdas(values) == (0.8, 0.8, 0.8)
+    assert lambdas({"algo": "lpo", "gae_lambda": 0.7}) == (0.7, 0.7, 0.7)
+    assert lambdas({"algo": "ppo", "gae_lambda": 0.7}) == (0.7, 0.7, None)

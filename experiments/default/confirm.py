@@ -22,8 +22,9 @@ ROWS = DEFAULT | {name: {"algo": name} for name in ("lpo", "rnd", "ppo")}
 SB3 = {"sb3": {"algo": "ppo", "preset": "sb3"}}
 FIGURE_1 = {name: {"algo": name} for name in ("ppo", "rnd", "eniac", "lpo", "lpo-s")}
 TURNED = {name: row | {"periodic": "auto"} for name, row in FIGURE_1.items()}
-QUICK = {"learning_rate": 5e-4, "gae_lambda": 0.8, "lambda_int": 0.8}
-LONG = DEFAULT | {"quick": {"algo": "lpo-w", **QUICK}}
+QUICK = {"learning_rate": 5e-4, "gae_lambda": 0.8, "value_lambda": 0.8, "lambda_int": 0.8}
+NEAR = {"gae_lambda": 0.6}  # a policy that looks less far ahead than its critic
+LONG = DEFAULT | {"quick": {"algo": "lpo-w", **QUICK}, "near": {"algo": "lpo-w", **NEAR}}
 DENSE = DEFAULT | {"ppo": {"algo": "ppo"}}
 HALF, BOTH = {"threshold": ["half"]}, {"threshold": ["half", "hard"]}
 DRAWN = {"eval_deterministic": False}  # a policy without noise walks in circles in a grid
@@ -99,6 +100,12 @@ TASKS: dict[str, tuple[str, int, dict[str, dict[str, Any]], dict[str, Any]]] = {
     "ablate-sea": (SEA, 300_000, WITHOUT, {"env_kwargs": {"size": 10}}),
     "ablate-cheetah": (CHEETAH, 800_000, TURNS, HALF),
 }
+# `near` where the default has a grid, and without each of its ingredients
+ALL_NEAR = (
+    "car", "sparse-car", "acrobot", "maze", "swing-up", "lock15", "sea30", "door", "corridor",
+    "hopper", "walker", "cheetah", "dense-pole", "dense-hopper", "dense-cheetah",
+)  # fmt: skip
+APART = {"far-policy": {"gae_lambda": 0.95}, "near-critic": {"value_lambda": 0.6}}
 NEW_SEEDS = {
     "ablate": list(range(200, 232)),
     "lock10": list(range(300, 364)),
@@ -111,13 +118,29 @@ NEW_SEEDS = {
 def grid(name: str) -> str:
     """Returns the grid of a task as TOML."""
     env, steps, rows, options = TASKS[name]
-    seeds = NEW_SEEDS.get(name.split("-")[0], SEEDS)
+    seeds = NEW_SEEDS.get(name.removeprefix("near-").split("-")[0], SEEDS)
     top = {"name": f"default-{name}", "envs": [env], "seeds": seeds, "steps": steps}
     options = {"eval_every": steps // 20} | options
     if "threshold" in options:
         top["thresholds"] = options.pop("threshold")
     return grid_text(top, options, rows)
 
+
+def near_tasks() -> dict[str, Any]:
+    """Returns the grids of `near`: alone, and without each ingredient."""
+    found = {}
+    for name in ALL_NEAR:
+        env, steps, _, options = TASKS[name]
+        found[f"near-{name}"] = (env, steps, {"near": {"algo": "lpo-w", **NEAR}}, options)
+    for name in ("maze", "lock", "sea", "cheetah"):
+        env, steps, rows, options = TASKS[f"ablate-{name}"]
+        rows = rows | {label: {"algo": "lpo-w", **change} for label, change in APART.items()}
+        rows = {label.replace("default", "near"): NEAR | row for label, row in rows.items()}
+        found[f"near-ablate-{name}"] = (env, steps, rows, options)
+    return found
+
+
+TASKS |= near_tasks()
 
 if __name__ == "__main__":
     write_grids(Path(sys.argv[1]), {name: grid(name) for name in TASKS})

@@ -11,7 +11,10 @@ Development tasks, with seeds that no other grid has. The first round has random
 default, so that each value of an option is met with many values of the others, and a few named
 settings; `large` has the same draws with larger rollouts and minibatches. The second has all values
 of four options together. The third has a λ for each stream, the fourth a target for the KL of an
-update. The fifth has both on README's first command.
+update. The fifth has both on README's first command. The sixth has the reward's λ and β together on
+all development tasks; the setting with the largest mean over the tasks becomes the default, a rule
+that was fixed before its runs. The seventh looks for what helps at 4 m/s besides. Up to here the
+reward's critic has the λ of the policy. The eighth is the sixth with its own, and the same rule.
 
 `bonus_wait`, which gives the first steps the weight β′, is an option of commit de64313 alone. There
 `gae_lambda` is the λ of both streams.
@@ -83,6 +86,21 @@ BOTH: dict[str, Options] = {
     "ext80": {"gae_lambda": 0.8},
     "ext80-kl-02": {"gae_lambda": 0.8, "kl_target": 0.02},
 }
+REACH: dict[str, list[float]] = {
+    "gae_lambda": [0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95],
+    "beta": [0.25, 0.5],
+}
+BESIDE: dict[str, Options] = {
+    "ext70-kl-02": {"gae_lambda": 0.7, "kl_target": 0.02},
+    "ext80-kl-02": {"gae_lambda": 0.8, "kl_target": 0.02},
+    "ext70-kl-05": {"gae_lambda": 0.7, "kl_target": 0.05},
+    "ext80-kl-05": {"gae_lambda": 0.8, "kl_target": 0.05},
+    "ext70-slow": {"gae_lambda": 0.7, "learning_rate": 2e-4},
+    "ext70-floor": {"gae_lambda": 0.7, "advantage_floor": 0.05},
+    "ext70-clip": {"gae_lambda": 0.7, "clip": 0.1},
+    "ext70-noisy": {"gae_lambda": 0.7, "entropy_coef": 0.001},
+}
+POLICY: dict[str, list[float]] = {"gae_lambda": [0.5, 0.6, 0.7, 0.8], "beta": [0.25, 0.5]}
 LARGE = {"rollout": 16_384, "batch_size": 256, "num_envs": 32}
 CHEETAH, HOPPER = "lpo/SparseHalfCheetah-v0", "lpo/SparseHopper-v0"
 LOCK, SEA = "lpo/CombinationLock-v0", "lpo/DeepSea-v0"
@@ -115,6 +133,16 @@ THIRD: Tasks = {
 }
 FOURTH: Tasks = {"cheetah4": (CHEETAH, 2_000_000, 8, FOUR)}
 FIFTH: Tasks = {"hopper": (HOPPER, 200_000, 16, HALF)}
+SIXTH: Tasks = {
+    "cheetah": (CHEETAH, 800_000, 16, HALF),
+    "cheetah4": (CHEETAH, 2_000_000, 8, FOUR),
+    "hopper": (HOPPER, 200_000, 16, HALF),
+    "lock": (LOCK, 300_000, 16, LOCK10),
+    "maze": ("lpo/PointMaze-v0", 300_000, 16, {}),
+    "sea": (SEA, 500_000, 16, SEA20),
+}
+SEVENTH: Tasks = {"cheetah4": (CHEETAH, 2_000_000, 8, FOUR)}
+EIGHTH: Tasks = SIXTH | {"cheetah4": (CHEETAH, 1_400_000, 8, FOUR)}
 
 
 def draws() -> dict[str, Options]:
@@ -136,12 +164,37 @@ def together() -> dict[str, Options]:
     }
 
 
+def reach() -> dict[str, Options]:
+    """Returns all values of the sixth round together."""
+    return {
+        f"l{100 * gae:.0f}b{100 * beta:.0f}": dict(zip(REACH, (gae, beta), strict=True))
+        for gae, beta in itertools.product(*REACH.values())
+    }
+
+
+def policy() -> dict[str, Options]:
+    """Returns the settings of the eighth round: the policy's λ, β, and the critic's λ."""
+    rows = {
+        f"p{100 * gae:.0f}b{100 * beta:.0f}": {
+            "gae_lambda": gae,
+            "beta": beta,
+            "value_lambda": 0.95,
+        }
+        for gae, beta in itertools.product(*POLICY.values())
+    }
+    far = {f"{label}v99": rows[label] | {"value_lambda": 0.99} for label in ("p60b50", "p70b50")}
+    return rows | far
+
+
 ROUNDS: dict[str, tuple[Tasks, dict[str, Options], int]] = {  # tasks, rows, the first seed
     "first": (FIRST, NAMED | draws(), 700),
     "second": (SECOND, together(), 720),
     "third": (THIRD, APART, 740),
     "fourth": (FOURTH, TARGETS, 700),
     "fifth": (FIFTH, BOTH, 760),
+    "sixth": (SIXTH, reach(), 780),
+    "seventh": (SEVENTH, BESIDE, 780),
+    "eighth": (EIGHTH, policy(), 800),
 }
 
 
@@ -155,9 +208,18 @@ def grids(turn: str) -> dict[str, str]:
         options = {"eval_every": steps // 20} | options
         if "threshold" in options:
             top["thresholds"] = [options.pop("threshold")]
-        variants = {label: {"algo": "lpo-w", **row} for label, row in rows.items()}
+        variants = {
+            label: {"algo": "lpo-w", **one_lambda(turn, row)} for label, row in rows.items()
+        }
         texts[name] = grid_text(top, options, variants)
     return texts
+
+
+def one_lambda(turn: str, row: Options) -> Options:
+    """Returns a row whose critic has the policy's λ, as it was in these rounds."""
+    if turn not in ("third", "fourth", "fifth", "sixth", "seventh") or "gae_lambda" not in row:
+        return row
+    return row | {"value_lambda": row["gae_lambda"]}
 
 
 def table() -> str:
@@ -172,6 +234,9 @@ def table() -> str:
         by_setting(rows, "third", APART),
         by_setting(rows, "fourth", TARGETS),
         by_setting(rows, "fifth", BOTH),
+        by_setting(rows, "sixth", reach(), mean=True),
+        by_setting(rows, "seventh", BESIDE),
+        by_setting(rows, "eighth", policy(), mean=True),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -194,13 +259,21 @@ def by_option(
     return "\n".join(lines)
 
 
-def by_setting(rows: list[dict[str, Any]], turn: str, settings: dict[str, Options]) -> str:
-    """Returns the mean score of each setting, and how many of its runs end above half."""
+def by_setting(
+    rows: list[dict[str, Any]], turn: str, settings: dict[str, Options], mean: bool = False
+) -> str:
+    """Returns the mean score of each setting, and how many of its runs end above half.
+
+    With ``mean`` also the mean over the tasks, by which the default was chosen.
+    """
     tasks = ROUNDS[turn][0]
-    lines = [f"| setting | {' | '.join(tasks)} |", "|---|" + "---|" * len(tasks)]
+    names = [*tasks, *(["mean"] if mean else [])]
+    lines = [f"| setting | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
     for label in settings:
-        found = (scores(rows, turn, task, [label]) for task in tasks)
-        cells = (f"{x.mean():.2f}, {(x > 0.5).sum()} of {x.size}" if x.size else "–" for x in found)
+        found = [scores(rows, turn, task, [label]) for task in tasks]
+        cells = [f"{x.mean():.2f}, {(x > 0.5).sum()} of {x.size}" if x.size else "–" for x in found]
+        if mean:
+            cells.append(f"{np.mean([x.mean() for x in found]):.3f}")
         lines.append(f"| `{label}` | {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -2,6 +2,7 @@
 
     python experiments/default/table.py experiments/default/results/*.parquet
     python experiments/default/table.py FILE… --own lpo-s     # another row against the others
+    python experiments/default/table.py FILE… --own near --beside default   # two rows, task by task
     python experiments/default/table.py FILE… --across        # one line for each row
     python experiments/default/table.py FILE… --singles       # one line for each run
 
@@ -57,12 +58,17 @@ def interval(e: Estimate, form: str = ".2f") -> str:
     return f"{e.value:{form}} [{e.low:{form}}, {e.high:{form}}]"
 
 
+def chance(own: list[RunData], other: list[RunData]) -> str:
+    """Returns the probability that a run ends above one of another row, and whether it is below."""
+    ends = [np.array([run.final for run in runs]) for runs in (own, other)]
+    e = estimate(improvement, [ends[0]], [ends[1]])
+    return interval(e) + (", below" if e.high < 0.5 else "")
+
+
 def against(own: list[RunData], others: dict[str, list[RunData]]) -> str:
     """Returns the best other row, the probability to beat it, and whether it is below."""
     best = max(others, key=lambda x: float(iqm([np.array([score(run) for run in others[x]])])))
-    ends = [np.array([run.final for run in runs]) for runs in (own, others[best])]
-    e = estimate(improvement, [ends[0]], [ends[1]])
-    return f"`{best}`: {interval(e)}" + (", below" if e.high < 0.5 else "")
+    return f"`{best}`: {chance(own, others[best])}"
 
 
 def table(paths: Sequence[Path], own: str = "default") -> str:
@@ -97,17 +103,33 @@ def over_all(cells: list[list[RunData]]) -> str:
     return interval(estimate(iqm_of_tasks, scores))
 
 
+def beside(paths: Sequence[Path], own: str, other: str) -> str:
+    """Returns a line for each task that both rows have: scores, seeds above half, the chance."""
+    runs = Runs(list(paths))
+    lines = [
+        f"| task | `{own}` | `{other}` | chance that `{own}` ends above |",
+        "|---|---|---|---|",
+    ]
+    for task in runs.tasks:
+        cells = [runs.cell(task, row) for row in (own, other)]
+        if all(cells):
+            texts = (of_cell(cell) for cell in cells)
+            lines.append(f"| {short_task(task)} | {' | '.join(texts)} | {chance(*cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def of_cell(cell: list[RunData]) -> str:
+    x = np.array([score(run) for run in cell])
+    return f"{interval(estimate(iqm, [x]))}, {(x > PASS).sum()} of {x.size}" if x.size else "–"
+
+
 def across(paths: Sequence[Path]) -> str:
     """Returns the scores with a line for each row and a column for each task."""
     runs = Runs(list(paths))
     names = [short_task(task) for task in runs.tasks]
     lines = [f"| row | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
     for label in runs.labels:
-        texts = []
-        for task in runs.tasks:
-            x = np.array([score(run) for run in runs.cell(task, label)])
-            half = f"{(x > PASS).sum()} of {x.size}"
-            texts.append(f"{interval(estimate(iqm, [x]))}, {half}" if x.size else "–")
+        texts = (of_cell(runs.cell(task, label)) for task in runs.tasks)
         lines.append(f"| `{label}` | {' | '.join(texts)} |")
     return "\n".join(lines) + "\n"
 
@@ -131,11 +153,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="The table of the default")
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--own", default="default", help="the row that is compared")
+    parser.add_argument("--beside", metavar="ROW", help="with this row alone, task by task")
     parser.add_argument("--across", action="store_true", help="a line for each row")
     parser.add_argument("--singles", action="store_true", help="a line for each run")
     given = parser.parse_args()
     if given.singles:
         print(singles(given.files), end="")
+    elif given.beside:
+        print(beside(given.files, given.own, given.beside), end="")
     else:
         print(across(given.files) if given.across else table(given.files, given.own), end="")
 

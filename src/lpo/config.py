@@ -358,6 +358,7 @@ PRESETS = {
             "epochs": 10,
             "gamma_ext": 0.99,
             "gae_lambda": 0.95,
+            "value_lambda": 0.95,
             "clip": 0.2,
             "value_coef": 0.5,
             "entropy_coef": 0.0,
@@ -458,20 +459,19 @@ def from_dict(values: Any, source: str) -> Config:
         if version == 1:
             return from_version_1(values)
         c = _built(Config, {k: v for k, v in values.items() if k != "format"})
-        return one_lambda(c, values.get("bonus") or {})
+        return one_lambda(c, (values.get("ppo") or {}) | (values.get("bonus") or {}))
     except LPOError as error:
         raise LPOError(f"{source}: {error}") from None
 
 
 def one_lambda(c: Config, given: Mapping[str, Any]) -> Config:
-    """Returns the configuration with the reward's λ for the bonus, where a file has one λ for both.
+    """Returns the configuration with the policy's λ also for what a file has no λ of its own.
 
-    So it was before the bonus had its own.
+    So it was before the bonus and the reward's critic had their own.
     """
-    own = getattr(c.bonus, "lambda_int", None)
-    if "lambda_int" in given or own in (None, c.ppo.gae_lambda):
-        return c
-    return with_options(c, {"lambda_int": c.ppo.gae_lambda})
+    has = {leaf.short for leaf in leaves(c)}
+    missing = [name for name in ("lambda_int", "value_lambda") if name in has - set(given)]
+    return with_options(c, dict.fromkeys(missing, c.ppo.gae_lambda))
 
 
 def _built(cls: type, values: Any) -> Any:

@@ -191,9 +191,10 @@ def test_the_bonus_reaches_the_advantage_by_the_amount_worked_out_by_hand():
     """Two steps, V = 0, γ = (½, ¼), λ = (1, ½), α = 2, β = 3, r = (0, 8), b = 1.
 
     Â_ext = (½·8, 8) = (4, 8);  Â_int = (1 + ¼·½, 1);  Â = 2Â_ext + 3Â_int = (11.375, 19).
+    The reward's critic has a λ of ½ and learns (½·½·8, 8) = (2, 8).
     """
     gammas: dict[str, Any] = {"gamma_ext": 0.5, "gamma_int": 0.25}
-    lambdas: dict[str, Any] = {"gae_lambda": 1.0, "lambda_int": 0.5}
+    lambdas: dict[str, Any] = {"gae_lambda": 1.0, "value_lambda": 0.5, "lambda_int": 0.5}
     c = configure("lpo", num_envs=1, alpha=2.0, beta=3.0, **gammas, **lambdas)
     parts = assemble(c, problem(c))._replace(bonus=fixed(1.0))
     state = init_state(parts, 0)
@@ -205,6 +206,7 @@ def test_the_bonus_reaches_the_advantage_by_the_amount_worked_out_by_hand():
     ready = prepare(parts, state, jax.tree.map(jnp.asarray, data))
     np.testing.assert_allclose(ready.advantages[:, :, 0], [[4.0, 8.0], [1.125, 1.0]])
     np.testing.assert_allclose(ready.batch.advantage[:, 0], [11.375, 19.0])
+    np.testing.assert_allclose(ready.batch.returns.T, [[2.0, 8.0], [1.125, 1.0]])
     streams = parts.streams._replace(weights=jnp.array([2.0, 0.0]))
     alone = parts._replace(streams=streams)
     without = prepare(alone, state, jax.tree.map(jnp.asarray, data))

@@ -24,7 +24,7 @@ FOUND = sorted(
 )
 RUNS = {
     "figure1/results/half": 60, "figure1/results/hard": 40, "figure1/results/seeds64": 1152,
-    "default/results/fade": 1088, "default/results/locomotion": 352,
+    "default/results/fade": 1088, "default/results/locomotion": 400,
     "figure2/results/steps10k": 90, "figure2/results/steps200k": 90,
     "components/results/locomotion": 15, "components/results/control": 10,
     "components/results/deepsea": 20, "components/results/lock5": 140,
@@ -38,9 +38,10 @@ RUNS = {
     "default/results/first": 32,
     "components/results/lock5-controls": 80, "components/results/lock10-controls": 80,
     "components/results/lock15-controls": 80,
-    "default/results/confirm": 2592, "default/results/dense": 400, "default/results/hard": 5,
+    "default/results/confirm": 2784, "default/results/dense": 448, "default/results/hard": 5,
     "default/results/ablate": 992, "default/results/ablate-first": 1056,
-    "default/results/lock10": 512, "default/results/long": 64,
+    "default/results/lock10": 512, "default/results/long": 96,
+    "default/results/near": 1088, "default/results/near-ablate": 2080,
 }  # fmt: skip
 CELLS = [  # sweeps whose table of cells a page prints; the others are printed by their scripts
     "figure1/results/half", "figure1/results/hard", "figure2/results/steps10k",
@@ -158,14 +159,22 @@ def test_the_default_is_confirmed_as_the_page_says(names):
     table = script("default/table.py")["table"](paths)
     assert table.split("\n\n")[0] in pages()
     assert len(names) == 1 or table in pages()
-    assert "below" not in table
+    assert table.count("below") == (names != CONFIRMED)  # Hopper-v5, as the page says
+
+
+def test_a_nearer_policy_is_compared_with_the_default_as_the_page_says():
+    names = ("near", "confirm", "locomotion", "dense")
+    paths = [EXPERIMENTS / "default" / "results" / f"{name}.parquet" for name in names]
+    assert script("default/table.py")["beside"](paths, "near", "default") in pages()
 
 
 def test_pairs_of_figure_1_are_what_the_page_says():
     assert script("figure1/pairs.py")["table"]() in pages()
 
 
-@pytest.mark.parametrize("name", ["ablate", "ablate-first", "lock10", "fade", "long"])
+@pytest.mark.parametrize(
+    "name", ["ablate", "ablate-first", "lock10", "fade", "long", "near-ablate"]
+)
 def test_ingredients_and_rows_are_compared_as_the_page_says(name):
     path = EXPERIMENTS / "default" / "results" / f"{name}.parquet"
     assert script("default/table.py")["across"]([path]) in pages()

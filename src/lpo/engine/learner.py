@@ -148,8 +148,10 @@ def prepare(p: Parts, state: TrainState, rollout: Rollout) -> Prepared:
         truncated=rollout.truncated,
         valid=rollout.valid,
     )
-    a = streams_gae(trajectory, p.streams.gammas, p.streams.lambdas, p.streams.episodic)
-    returns = a + trajectory.value
+    streams = p.streams
+    reach = streams.lambdas.at[0].set(p.update.value_lambda)  # of what the critics learn
+    a = streams_gae(trajectory, streams.gammas, streams.lambdas, streams.episodic)
+    returns = streams_gae(trajectory, streams.gammas, reach, streams.episodic) + trajectory.value
     weights, weigh_state, weighed = p.weigh.update(state.weigh, p.streams, a, rollout)
     batch = ppo.Batch(
         obs=rows(obs),

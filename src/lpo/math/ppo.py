@@ -24,7 +24,10 @@ class PPOOptions:
     gamma_ext: Axis[Unit] = 0.99
     """Discount of the reward stream."""
     gae_lambda: Axis[Unit] = 0.95
-    """λ of the reward stream's advantage estimates."""
+    """λ of the reward stream's advantage estimates, which the policy follows."""
+    value_lambda: Axis[Unit] = 0.95
+    """λ of the returns that the reward's critic learns. The bonus stream has `lambda_int` for
+    both."""
     learning_rate: Axis[Positive] = 1e-4
     """Adam's step size for policy and critics."""
     kl_target: Axis[NonNegative] = 0.0

@@ -93,7 +93,9 @@ def test_an_episode_of_rights_by_hand():
     assert out.obs[:, 0].argmax(-1).tolist() == [5, 10, 15, 0] * 2
 
 
-GRIDS = ["MiniGrid-DoorKey-8x8-v0", "MiniGrid-KeyCorridorS3R3-v0"]
+GRIDS = [
+    "MiniGrid-DoorKey-6x6-v0", "MiniGrid-DoorKey-8x8-v0", "MiniGrid-KeyCorridorS3R3-v0"
+]  # fmt: skip
 WEIGHTS = np.array([2, 2, 6, 4, 1, 4, 1]) / 20  # of the actions: it must pick up, drop and toggle
 
 

@@ -48,6 +48,7 @@ _MAKERS: dict[str, Maker | str] = {
     "lpo/PointMaze-v0": "lpo.envs.device.maze:small_maze",
     "lpo/PointMazeLarge-v0": "lpo.envs.device.maze:large_maze",
     "lpo/SwingUp-v0": "lpo.envs.device.swingup:swing_up",
+    "MiniGrid-DoorKey-6x6-v0": "lpo.envs.device.minigrid:small_door_key",
     "MiniGrid-DoorKey-8x8-v0": "lpo.envs.device.minigrid:door_key",
     "MiniGrid-KeyCorridorS3R3-v0": "lpo.envs.device.minigrid:key_corridor",
     "lpo/SparseHopper-v0": "lpo.envs.device.locomotion:sparse_hopper",

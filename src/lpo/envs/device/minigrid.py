@@ -184,6 +184,11 @@ def door_key() -> Grid:
     return Grid("MiniGrid-DoorKey-8x8-v0", None)
 
 
+def small_door_key() -> Grid:
+    """Returns DoorKey-6x6, the same with less room."""
+    return Grid("MiniGrid-DoorKey-6x6-v0", None)
+
+
 def key_corridor() -> Grid:
     """Returns KeyCorridorS3R3: behind one of the doors is a key, behind a locked one the ball."""
     return Grid("MiniGrid-KeyCorridorS3R3-v0", BALL)
