@@ -90,6 +90,7 @@ def test_what_decides_shapes_is_no_axis():
         with_tracers(c.ppo, {"batch_size": 3})
 
 
+@pytest.mark.slow
 def test_the_pace_scales_the_learning_rate_and_follows_the_target():
     """Half the pace is half the rate, to the bit. A target far below the KL lowers the next one."""
     c = small("ppo", learning_rate=0.01, kl_target=1e-6)

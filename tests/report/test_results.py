@@ -89,6 +89,7 @@ def test_the_tables_of_the_pages_are_those_of_the_runs(name, tmp_path):
     assert ((tmp_path / "streams.md").read_text(encoding="utf-8") in pages()) == (name in STREAMS)
 
 
+@pytest.mark.slow
 def test_host_and_gpu_differ_by_chance():
     table = script("device/agreement.py")["table"]()
     assert table in pages()
@@ -153,6 +154,7 @@ def test_the_first_command_finds_and_keeps_the_reward():
 CONFIRMED = ["default/results/confirm", "default/results/locomotion", "figure1/results/seeds64"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [CONFIRMED, ["default/results/dense"]])
 def test_the_default_is_confirmed_as_the_page_says(names):
     paths = [EXPERIMENTS / f"{name}.parquet" for name in names]
@@ -162,6 +164,7 @@ def test_the_default_is_confirmed_as_the_page_says(names):
     assert table.count("below") == (names != CONFIRMED)  # Hopper-v5, as the page says
 
 
+@pytest.mark.slow
 def test_a_nearer_policy_is_compared_with_the_default_as_the_page_says():
     names = ("near", "confirm", "locomotion", "dense")
     paths = [EXPERIMENTS / "default" / "results" / f"{name}.parquet" for name in names]
