@@ -104,17 +104,24 @@ def over_all(cells: list[list[RunData]]) -> str:
 
 
 def beside(paths: Sequence[Path], own: str, other: str) -> str:
-    """Returns a line for each task that both rows have: scores, seeds above half, the chance."""
+    """Returns the scores of two rows and the chance, a line for each task that both have.
+
+    The last line is for all these tasks together.
+    """
     runs = Runs(list(paths))
-    lines = [
-        f"| task | `{own}` | `{other}` | chance that `{own}` ends above |",
-        "|---|---|---|---|",
-    ]
+    head = ("task", f"`{own}`", f"`{other}`", "returns, IQM", f"chance that `{own}` ends above")
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    both: list[list[list[RunData]]] = [[], []]  # the cells of each row
     for task in runs.tasks:
         cells = [runs.cell(task, row) for row in (own, other)]
-        if all(cells):
-            texts = (of_cell(cell) for cell in cells)
-            lines.append(f"| {short_task(task)} | {' | '.join(texts)} | {chance(*cells)} |")
+        if not all(cells):
+            continue
+        for of_row, cell in zip(both, cells, strict=True):
+            of_row.append(cell)
+        ends = (float(iqm([np.array([run.final for run in cell])])) for cell in cells)
+        texts = [*map(of_cell, cells), ", ".join(f"{end:.4g}" for end in ends), chance(*cells)]
+        lines.append(f"| {short_task(task)} | {' | '.join(texts)} |")
+    lines.append(f"| all {len(both[0])} | {' | '.join(map(over_all, both))} |  |  |")
     return "\n".join(lines) + "\n"
 
 

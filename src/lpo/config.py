@@ -465,9 +465,9 @@ def from_dict(values: Any, source: str) -> Config:
 
 
 def one_lambda(c: Config, given: Mapping[str, Any]) -> Config:
-    """Returns the configuration with the policy's λ also for what a file has no λ of its own.
+    """Returns the configuration with the policy's λ for each other λ that a file does not name.
 
-    So it was before the bonus and the reward's critic had their own.
+    Files from before the bonus and the reward's critic had their own name one λ alone.
     """
     has = {leaf.short for leaf in leaves(c)}
     missing = [name for name in ("lambda_int", "value_lambda") if name in has - set(given)]

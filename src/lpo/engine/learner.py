@@ -149,9 +149,9 @@ def prepare(p: Parts, state: TrainState, rollout: Rollout) -> Prepared:
         valid=rollout.valid,
     )
     streams = p.streams
-    reach = streams.lambdas.at[0].set(p.update.value_lambda)  # of what the critics learn
+    critics = streams.lambdas.at[0].set(p.update.value_lambda)  # λ of the returns that they learn
     a = streams_gae(trajectory, streams.gammas, streams.lambdas, streams.episodic)
-    returns = streams_gae(trajectory, streams.gammas, reach, streams.episodic) + trajectory.value
+    returns = streams_gae(trajectory, streams.gammas, critics, streams.episodic) + trajectory.value
     weights, weigh_state, weighed = p.weigh.update(state.weigh, p.streams, a, rollout)
     batch = ppo.Batch(
         obs=rows(obs),

@@ -26,8 +26,8 @@ class PPOOptions:
     gae_lambda: Axis[Unit] = 0.95
     """λ of the reward stream's advantage estimates, which the policy follows."""
     value_lambda: Axis[Unit] = 0.95
-    """λ of the returns that the reward's critic learns. The bonus stream has `lambda_int` for
-    both."""
+    """λ of the returns Â + V that the reward's critic learns. The bonus has one λ for policy and
+    critic, `lambda_int`."""
     learning_rate: Axis[Positive] = 1e-4
     """Adam's step size for policy and critics."""
     kl_target: Axis[NonNegative] = 0.0
