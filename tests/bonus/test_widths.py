@@ -107,7 +107,9 @@ def trained_bonus(shape: Shape = "raw"):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("make", [kernel_bonus, trained_bonus])
+@pytest.mark.parametrize(
+    "make", [kernel_bonus, pytest.param(trained_bonus, marks=pytest.mark.slow)]
+)
 def test_a_place_that_was_visited_is_less_novel(make):
     bonus, data = make(), two_places()
     state = bonus.init(jax.random.key(0))

@@ -117,6 +117,7 @@ def test_value_of_a_constant():
     assert value_of(train(Constant, 2500), 0.0) == pytest.approx(1.0, abs=0.05)
 
 
+@pytest.mark.slow
 def test_value_depends_on_the_observation():
     trainer = train(Observed, 4000)
     assert value_of(trainer, 1.0) == pytest.approx(1.0, abs=0.1)

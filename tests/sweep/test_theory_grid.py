@@ -86,6 +86,7 @@ def test_a_worker_does_what_is_missing(tmp_path):
     assert {**done[1], "seconds": 0} == {**alone, "seconds": 0}
 
 
+@pytest.mark.slow
 def test_a_failed_run_is_reported_and_stops_nothing(tmp_path, capsys):
     grid = [replace(CELL, mdp="chain:1"), CELL]  # a chain has two states or more
     assert run_grid(grid, tmp_path, 1, "the same") == 1
