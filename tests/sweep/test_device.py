@@ -111,6 +111,20 @@ def repeat(env, obs, walk: Walk):
     return obs
 
 
+def test_evaluations_draw_actions_where_they_are_asked_to():
+    """Even actions reach the treasure of DeepSea(5) with probability 2⁻⁵; the mode goes left."""
+    found = {}
+    for deterministic in (True, False):
+        c = small("ppo", eval_deterministic=deterministic, eval_episodes=4096)
+        program = Program(c, make_device(c.task))
+        group = program.init([0], {})
+        even = jax.tree.map(jax.numpy.zeros_like, group.train.params)
+        group = group._replace(train=group.train._replace(params=even))
+        found[deterministic] = float(program.evaluate(group, {})["eval/success"][0])
+    assert found[True] == 0
+    assert found[False] == pytest.approx(1 / 32, abs=4 * np.sqrt(31 / 32**2 / 4096))
+
+
 @pytest.mark.slow
 def test_rollouts_grow_and_the_budget_is_met():
     _, log = trained(small("lpo", growth_iterations=3), [0, 1], iterations=6)

@@ -442,19 +442,20 @@ class Program:
     # -- evaluation
 
     def _evaluate(self, group: Group, axes: Axes) -> dict[str, Array]:
-        """Scores [R] of the policies without noise on fresh worlds, one episode each."""
+        """Scores [R] of the policies on fresh worlds, one episode each."""
         c, runs = self.config.evaluation, len(group.moving.env_steps)
-        keys = jax.vmap(
-            lambda seed, n: jax.random.split(jax.random.fold_in(stream(seed, EVAL), n), c.episodes)
-        )(group.train.seed, group.moving.env_steps)
+        now = jax.vmap(lambda seed, n: jax.random.fold_in(stream(seed, EVAL), n))(
+            group.train.seed, group.moving.env_steps
+        )
+        keys = jax.vmap(lambda key: jax.random.split(key, c.episodes))(now)
         params = self.params(axes, runs, c.episodes)
         worlds = unflat(jax.vmap(partial(begin, self.env))(keys.reshape(-1), params), runs)
         blank = jnp.zeros((runs, c.episodes))
 
         def step(carry):
             t, worlds, ret, length, success, overflow, running = carry
-            outputs = jax.vmap(self.outputs)(group.train, worlds.obs)
-            action = self.parts.dist.act_mode(outputs)
+            noise = jax.vmap(lambda key: jax.random.fold_in(key, t))(now)
+            action = jax.vmap(self.act_to_score)(group.train, worlds.obs, noise)
             worlds, out = self.simulate(worlds, action, params)
             ret, length = ret + out.reward * running, length + running
             ends = running & (out.terminated | out.truncated)
@@ -475,6 +476,13 @@ class Program:
             "eval/overflow": overflow.max(1),
         }
         return scores | self.normalized(ret)
+
+    def act_to_score(self, state: TrainState, obs: Array, key: Array) -> Array:
+        """Actions [E] of one run in an evaluation: the most likely ones, or drawn."""
+        outputs = self.outputs(state, obs)
+        if self.config.evaluation.deterministic:
+            return self.parts.dist.act_mode(outputs)
+        return self.parts.dist.act(outputs, state.params.log_std, key)
 
     def outputs(self, state: TrainState, obs: Array) -> Array:
         seen = normalize(state.moments, obs, self.config.network.obs_clip)
