@@ -15,9 +15,10 @@ update. The fifth has both on README's first command. The sixth has the reward's
 all development tasks; the setting with the largest mean over the tasks goes on to the tasks that
 nothing was chosen by, a rule that was fixed before its runs. The seventh looks for what helps at 4
 m/s besides. Up to here the reward's critic has the λ of the policy. The eighth is the sixth with
-its own, and the same rule. Its winner lost on SparseWalker2d, whose bodies fall. So the ninth has a
-slower SparseWalker2d and a smaller DoorKey besides, the policy's λ and the discount γ, and once
-more the same rule.
+its own, and the same rule. Its winner lost on SparseWalker2d, whose bodies fall. So the ninth has
+SparseWalker2d at two other speeds and a smaller DoorKey besides. Its settings are the policy's λ,
+the discount γ, and smaller updates by a target for KL, alone or with an entropy term. The rule is
+the same once more. Walker2d-v5, whose reward is dense, is looked at beside it.
 
 `bonus_wait`, which gives the first steps the weight β′, is an option of commit de64313 alone. There
 `gae_lambda` is the λ of both streams.
@@ -111,8 +112,13 @@ POLICY: dict[str, list[float]] = {
     "value_lambda": [0.95],
 }
 AHEAD: dict[str, list[float]] = {
-    "gae_lambda": [0.5, 0.6, 0.7, 0.8],
-    "gamma_ext": [0.99, 0.995, 0.998],
+    "gae_lambda": [0.6, 0.7, 0.8, 0.9, 0.95],
+    "gamma_ext": [0.99, 0.995],
+}
+CAREFUL: dict[str, Options] = {  # smaller updates, beside some of these
+    "k02": {"kl_target": 0.02},
+    "k05": {"kl_target": 0.05},
+    "k02e1": {"kl_target": 0.02, "entropy_coef": 0.001},
 }
 LARGE = {"rollout": 16_384, "batch_size": 256, "num_envs": 32}
 CHEETAH, HOPPER = "lpo/SparseHalfCheetah-v0", "lpo/SparseHopper-v0"
@@ -157,10 +163,19 @@ SIXTH: Tasks = {
 SEVENTH: Tasks = {"cheetah4": (CHEETAH, 2_000_000, 8, FOUR)}
 SLOW = {"threshold": 1.5}
 EIGHTH: Tasks = SIXTH | {"cheetah4": (CHEETAH, 1_400_000, 8, FOUR)}
-NINTH: Tasks = EIGHTH | {
-    "walker": ("lpo/SparseWalker2d-v0", 1_000_000, 8, SLOW),
+WALKER, QUICK = "lpo/SparseWalker2d-v0", {"threshold": 3.0}
+NINTH: Tasks = {
+    "cheetah": (CHEETAH, 800_000, 12, HALF),
+    "cheetah4": (CHEETAH, 1_400_000, 8, FOUR),
+    "hopper": (HOPPER, 200_000, 16, HALF),
+    "walker": (WALKER, 1_000_000, 10, SLOW),
+    "walker3": (WALKER, 1_400_000, 8, QUICK),
+    "lock": (LOCK, 300_000, 12, LOCK10),
+    "maze": ("lpo/PointMaze-v0", 300_000, 8, {}),
+    "sea": (SEA, 500_000, 12, SEA20),
     "door": ("MiniGrid-DoorKey-6x6-v0", 300_000, 8, DRAWN),
 }
+DENSE: Tasks = {"dense": ("Walker2d-v5", 1_000_000, 6, {})}
 
 
 def draws() -> dict[str, Options]:
@@ -203,9 +218,11 @@ def policy() -> dict[str, Options]:
 
 
 def ahead() -> dict[str, Options]:
-    """Returns the settings of the ninth round, and the default as it was."""
+    """Returns the settings of the ninth round; `q95g990` is the default as it was."""
     rows = combined(AHEAD, lambda gae, gamma: f"q{100 * gae:.0f}g{1000 * gamma:.0f}")
-    return {"default": {"gae_lambda": 0.95, "gamma_ext": 0.99}} | rows
+    both = [*itertools.product(("q60g990", "q60g995", "q80g990", "q80g995"), CAREFUL)]
+    both += [("q95g990", "k02"), ("q95g995", "k02")]
+    return rows | {f"{label}{more}": rows[label] | CAREFUL[more] for label, more in both}
 
 
 ROUNDS: dict[str, tuple[Tasks, dict[str, Options], int]] = {  # tasks, rows, the first seed
@@ -217,7 +234,7 @@ ROUNDS: dict[str, tuple[Tasks, dict[str, Options], int]] = {  # tasks, rows, the
     "sixth": (SIXTH, reach(), 780),
     "seventh": (SEVENTH, BESIDE, 780),
     "eighth": (EIGHTH, policy(), 800),
-    "ninth": (NINTH, ahead(), 840),
+    "ninth": (NINTH | DENSE, ahead(), 840),
 }
 
 

@@ -50,6 +50,7 @@ class Prepared(NamedTuple):
     batch: ppo.Batch
     advantages: Array  # [S, T, N]
     returns: Array  # [S, T, N]
+    errors: Array  # [S, T, N] returns − V
     moments: Moments
     bonus: Any
     weigh: Any
@@ -151,7 +152,8 @@ def prepare(p: Parts, state: TrainState, rollout: Rollout) -> Prepared:
     streams = p.streams
     critics = streams.lambdas.at[0].set(p.update.value_lambda)  # λ of the returns that they learn
     a = streams_gae(trajectory, streams.gammas, streams.lambdas, streams.episodic)
-    returns = streams_gae(trajectory, streams.gammas, critics, streams.episodic) + trajectory.value
+    errors = streams_gae(trajectory, streams.gammas, critics, streams.episodic)
+    returns = errors + trajectory.value
     weights, weigh_state, weighed = p.weigh.update(state.weigh, p.streams, a, rollout)
     batch = ppo.Batch(
         obs=rows(obs),
@@ -160,7 +162,7 @@ def prepare(p: Parts, state: TrainState, rollout: Rollout) -> Prepared:
         advantage=rows(jnp.tensordot(weights, a, axes=1)),
         returns=rows(jnp.moveaxis(returns, 0, -1)),
     )
-    return Prepared(batch, a, returns, moments, bonus_state, weigh_state, metrics | weighed)
+    return Prepared(batch, a, returns, errors, moments, bonus_state, weigh_state, metrics | weighed)
 
 
 def learn(p: Parts, state: TrainState, rollout: Rollout) -> tuple[TrainState, dict[str, Array]]:
@@ -248,14 +250,15 @@ def summary(
         "rollout/learned_steps": rollout.valid.sum(),  # fewer than collected where a cover rolls in
         "rollout/reward_rate": (rollout.valid & (rollout.reward > 0)).sum() / count,
     }
-    streams = zip(STREAMS, ready.advantages, ready.returns, stats["value_losses"], strict=False)
-    for name, a_s, r_s, loss in streams:
+    streams = zip(
+        STREAMS, ready.advantages, ready.returns, ready.errors, stats["value_losses"], strict=False
+    )
+    for name, a_s, r_s, error, loss in streams:
         mean = (r_s * rollout.valid).sum() / count
         spread = ((r_s - mean) ** 2 * rollout.valid).sum() / count
         metrics[f"value/{name}_loss"] = loss
         metrics[f"value/{name}_target"] = mean
-        # Â = target − V before the update, so its second moment is the variance left unexplained
-        residual = (a_s**2).sum() / count
-        metrics[f"value/{name}_explained"] = 1 - residual / jnp.maximum(spread, 1e-8)
-        metrics[f"advantage/{name}_rms"] = jnp.sqrt(residual)
+        unexplained = (error**2).sum() / count  # before the update
+        metrics[f"value/{name}_explained"] = 1 - unexplained / jnp.maximum(spread, 1e-8)
+        metrics[f"advantage/{name}_rms"] = jnp.sqrt((a_s**2).sum() / count)
     return metrics
