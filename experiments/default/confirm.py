@@ -100,12 +100,19 @@ TASKS: dict[str, tuple[str, int, dict[str, dict[str, Any]], dict[str, Any]]] = {
     "ablate-sea": (SEA, 300_000, WITHOUT, {"env_kwargs": {"size": 10}}),
     "ablate-cheetah": (CHEETAH, 800_000, TURNS, HALF),
 }
-# `near` where the default has a grid, and without each of its ingredients
-ALL_NEAR = (
+# where a candidate for the default has a grid, beside the default's ablations and long runs
+ALL = (
     "car", "sparse-car", "acrobot", "maze", "swing-up", "lock15", "sea30", "door", "corridor",
     "hopper", "walker", "cheetah", "dense-pole", "dense-hopper", "dense-cheetah",
 )  # fmt: skip
-APART = {"far-policy": {"gae_lambda": 0.95}, "near-critic": {"value_lambda": 0.6}}
+ABLATED = ("ablate-maze", "ablate-lock", "ablate-sea", "ablate-cheetah")
+APART: dict[str, dict[str, Any]] = {  # each number of a candidate as the default had it
+    "far-policy": {"gae_lambda": 0.95},
+    "near-critic": {"value_lambda": 0.6},
+    "short-reward": {"gamma_ext": 0.99},
+    "no-target": {"kl_target": 0.0},
+    "no-entropy": {"entropy_coef": 0.0},
+}
 NEW_SEEDS = {
     "ablate": list(range(200, 232)),
     "lock10": list(range(300, 364)),
@@ -118,7 +125,8 @@ NEW_SEEDS = {
 def grid(name: str) -> str:
     """Returns the grid of a task as TOML."""
     env, steps, rows, options = TASKS[name]
-    seeds = NEW_SEEDS.get(name.removeprefix("near-").split("-")[0], SEEDS)
+    parts = name.split("-")
+    seeds = next((NEW_SEEDS[part] for part in parts[:2] if part in NEW_SEEDS), SEEDS)
     top = {"name": f"default-{name}", "envs": [env], "seeds": seeds, "steps": steps}
     options = {"eval_every": steps // 20} | options
     if "threshold" in options:
@@ -126,21 +134,33 @@ def grid(name: str) -> str:
     return grid_text(top, options, rows)
 
 
-def near_tasks() -> dict[str, Any]:
-    """Returns the grids of `near`: alone, and without each ingredient."""
+def candidate(label: str, changes: dict[str, Any]) -> dict[str, Any]:
+    """Returns the grids of a candidate: alone, with many steps, and without each ingredient."""
+    own = {label: {"algo": "lpo-w", **changes}}
     found = {}
-    for name in ALL_NEAR:
+    for name in (*ALL, "long-walker", "long-cheetah"):
         env, steps, _, options = TASKS[name]
-        found[f"near-{name}"] = (env, steps, {"near": {"algo": "lpo-w", **NEAR}}, options)
-    for name in ("maze", "lock", "sea", "cheetah"):
-        env, steps, rows, options = TASKS[f"ablate-{name}"]
-        rows = rows | {label: {"algo": "lpo-w", **change} for label, change in APART.items()}
-        rows = {label.replace("default", "near"): NEAR | row for label, row in rows.items()}
-        found[f"near-ablate-{name}"] = (env, steps, rows, options)
+        found[f"{label}-{name}"] = (env, steps, own, options)
+    for name in ABLATED:
+        env, steps, rows, options = TASKS[name]
+        apart = {
+            row: {"algo": "lpo-w", **change}
+            for row, change in APART.items()
+            if without(row, changes)
+        }
+        rows = {
+            row.replace("default", label): changes | row_ for row, row_ in (rows | apart).items()
+        }
+        found[f"{label}-{name}"] = (env, steps, rows, options)
     return found
 
 
-TASKS |= near_tasks()
+def without(row: str, changes: dict[str, Any]) -> bool:
+    """Returns whether a candidate has the ingredient that a row of `APART` takes out."""
+    return row == "near-critic" or any(changes.get(k, v) != v for k, v in APART[row].items())
+
+
+TASKS |= candidate("near", NEAR)
 
 if __name__ == "__main__":
     write_grids(Path(sys.argv[1]), {name: grid(name) for name in TASKS})
