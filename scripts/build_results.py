@@ -55,14 +55,11 @@ ALL = (
     ),
     Report("default-dense", "The default where the reward is dense", ("default/dense",), "default"),
     Report("default-ablate", "The default without an ingredient", ("default/ablate",), "default"),
-    Report("default-ablate-first", "The same, first numbers", ("default/ablate-first",), "default"),
     Report("default-fade", "How the bonus fades", ("default/fade",), "d"),
     Report("default-hard", "SparseHalfCheetah at hard", ("default/hard",), "default"),
-    Report("default-long", "SparseHalfCheetah at hard, 10M steps", ("default/long",), "default"),
+    Report("default-long", "Both bodies at hard, 10M steps", ("default/long",), "default"),
+    Report("default-before", "The default before it", ("default/before",), "before"),
     Report("default-near", "A policy that looks less far ahead", ("default/near",), "near"),
-    Report(
-        "default-near-ablate", "The same without an ingredient", ("default/near-ablate",), "near"
-    ),
     Report("default-lock10", "Every row on a lock", ("default/lock10",), "lpo"),
     Report("figure2-200k", "Figure 2, 200,000 steps", ("figure2/steps200k",), "lpo-norm"),
     Report(

@@ -18,13 +18,19 @@ from search import grid_text, write_grids
 
 SEEDS = list(range(100, 164))
 DEFAULT = {"default": {"algo": "lpo-w"}}
+BEFORE = {"gae_lambda": 0.95, "kl_target": 0.0}  # the default's numbers in earlier grids
 ROWS = DEFAULT | {name: {"algo": name} for name in ("lpo", "rnd", "ppo")}
 SB3 = {"sb3": {"algo": "ppo", "preset": "sb3"}}
 FIGURE_1 = {name: {"algo": name} for name in ("ppo", "rnd", "eniac", "lpo", "lpo-s")}
+LAMBDAS = ("gae_lambda", "value_lambda", "lambda_int")
 TURNED = {name: row | {"periodic": "auto"} for name, row in FIGURE_1.items()}
-QUICK = {"learning_rate": 5e-4, "gae_lambda": 0.8, "value_lambda": 0.8, "lambda_int": 0.8}
-NEAR = {"gae_lambda": 0.6}  # a policy that looks less far ahead than its critic
-LONG = DEFAULT | {"quick": {"algo": "lpo-w", **QUICK}, "near": {"algo": "lpo-w", **NEAR}}
+QUICK = BEFORE | {"learning_rate": 5e-4} | dict.fromkeys(LAMBDAS, 0.8)
+NEAR = BEFORE | {"gae_lambda": 0.6}  # a policy that looks less far ahead than its critic
+FAR = {"gae_lambda": 0.6, "gamma_ext": 0.995, "kl_target": 0.05}  # and values farther than both
+LONG = DEFAULT | {
+    name: {"algo": "lpo-w", **changes}
+    for name, changes in {"before": BEFORE, "quick": QUICK, "near": NEAR, "far": FAR}.items()
+}
 DENSE = DEFAULT | {"ppo": {"algo": "ppo"}}
 HALF, BOTH = {"threshold": ["half"]}, {"threshold": ["half", "hard"]}
 DRAWN = {"eval_deterministic": False}  # a policy without noise walks in circles in a grid
@@ -44,6 +50,9 @@ WITHOUT: dict[str, dict[str, Any]] = DEFAULT | {
         "random-values": {"value_gain": 1.0},
         "short-rollouts": {"rollout": 2048},
         "small-batches": {"batch_size": 16},
+        "far-policy": {"gae_lambda": 0.95},
+        "near-critic": {"value_lambda": 0.6},
+        "no-target": {"kl_target": 0.0},
     }.items()
 }
 EVERY_ROW: dict[str, dict[str, Any]] = {
@@ -100,19 +109,10 @@ TASKS: dict[str, tuple[str, int, dict[str, dict[str, Any]], dict[str, Any]]] = {
     "ablate-sea": (SEA, 300_000, WITHOUT, {"env_kwargs": {"size": 10}}),
     "ablate-cheetah": (CHEETAH, 800_000, TURNS, HALF),
 }
-# where a candidate for the default has a grid, beside the default's ablations and long runs
-ALL = (
+ALL = (  # where a candidate for the default has a grid
     "car", "sparse-car", "acrobot", "maze", "swing-up", "lock15", "sea30", "door", "corridor",
     "hopper", "walker", "cheetah", "dense-pole", "dense-hopper", "dense-cheetah",
 )  # fmt: skip
-ABLATED = ("ablate-maze", "ablate-lock", "ablate-sea", "ablate-cheetah")
-APART: dict[str, dict[str, Any]] = {  # each number of a candidate as the default had it
-    "far-policy": {"gae_lambda": 0.95},
-    "near-critic": {"value_lambda": 0.6},
-    "short-reward": {"gamma_ext": 0.99},
-    "no-target": {"kl_target": 0.0},
-    "no-entropy": {"entropy_coef": 0.0},
-}
 NEW_SEEDS = {
     "ablate": list(range(200, 232)),
     "lock10": list(range(300, 364)),
@@ -125,8 +125,7 @@ NEW_SEEDS = {
 def grid(name: str) -> str:
     """Returns the grid of a task as TOML."""
     env, steps, rows, options = TASKS[name]
-    parts = name.split("-")
-    seeds = next((NEW_SEEDS[part] for part in parts[:2] if part in NEW_SEEDS), SEEDS)
+    seeds = NEW_SEEDS.get(name.split("-")[0], SEEDS)
     top = {"name": f"default-{name}", "envs": [env], "seeds": seeds, "steps": steps}
     options = {"eval_every": steps // 20} | options
     if "threshold" in options:
@@ -135,29 +134,10 @@ def grid(name: str) -> str:
 
 
 def candidate(label: str, changes: dict[str, Any]) -> dict[str, Any]:
-    """Returns the grids of a candidate: alone, with many steps, and without each ingredient."""
+    """Returns the grids of a candidate for the default, on all tasks."""
     own = {label: {"algo": "lpo-w", **changes}}
-    found = {}
-    for name in (*ALL, "long-walker", "long-cheetah"):
-        env, steps, _, options = TASKS[name]
-        found[f"{label}-{name}"] = (env, steps, own, options)
-    for name in ABLATED:
-        env, steps, rows, options = TASKS[name]
-        apart = {
-            row: {"algo": "lpo-w", **change}
-            for row, change in APART.items()
-            if without(row, changes)
-        }
-        rows = {
-            row.replace("default", label): changes | row_ for row, row_ in (rows | apart).items()
-        }
-        found[f"{label}-{name}"] = (env, steps, rows, options)
-    return found
-
-
-def without(row: str, changes: dict[str, Any]) -> bool:
-    """Returns whether a candidate has the ingredient that a row of `APART` takes out."""
-    return row == "near-critic" or any(changes.get(k, v) != v for k, v in APART[row].items())
+    found = {name: TASKS[name] for name in ALL}
+    return {f"{label}-{name}": (env, steps, own, o) for name, (env, steps, _, o) in found.items()}
 
 
 TASKS |= candidate("near", NEAR)

@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from confirm import DRAWN
+from confirm import BEFORE, DRAWN
 from search import grid_text, pack, write_grids
 
 PACKED = Path(__file__).parent / "results" / "early.parquet"
@@ -249,7 +249,8 @@ def grids(turn: str) -> dict[str, str]:
         if "threshold" in options:
             top["thresholds"] = [options.pop("threshold")]
         variants = {
-            label: {"algo": "lpo-w", **one_lambda(turn, row)} for label, row in rows.items()
+            label: {"algo": "lpo-w", **BEFORE, **one_lambda(turn, row)}
+            for label, row in rows.items()
         }
         texts[name] = grid_text(top, options, variants)
     return texts
@@ -277,6 +278,7 @@ def table() -> str:
         by_setting(rows, "sixth", reach(), mean=True),
         by_setting(rows, "seventh", BESIDE),
         by_setting(rows, "eighth", policy(), mean=True),
+        by_setting(rows, "ninth", ahead(), mean=True),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -306,7 +308,7 @@ def by_setting(
 
     With ``mean`` also the mean over the tasks, by which the default was chosen.
     """
-    tasks = ROUNDS[turn][0]
+    tasks = {name: task for name, task in ROUNDS[turn][0].items() if name not in DENSE}
     names = [*tasks, *(["mean"] if mean else [])]
     lines = [f"| setting | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
     for label in settings:

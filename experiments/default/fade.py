@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from confirm import BEFORE
 from search import grid_text, write_grids
 
 
@@ -48,7 +49,8 @@ def grid(name: str) -> str:
     options = {"eval_every": steps // 10} | options
     if "threshold" in options:
         top["thresholds"] = [options.pop("threshold")]
-    return grid_text(top, options, {label: {"algo": "lpo-w", **row} for label, row in ROWS.items()})
+    rows = {label: {"algo": "lpo-w", **BEFORE, **row} for label, row in ROWS.items()}
+    return grid_text(top, options, rows)
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def ablation(out: Path, name: str = "ablation") -> None:
                 e = estimate(iqm, [np.array([score(run) for run in cell])])
                 ax.plot([e.low, e.high], [place, place], color="#444", lw=1.6)
                 ax.plot(e.value, place, "o", color="#444", ms=5)
-            ax.set_title(plain(short_task(task)), fontsize=9)
+            ax.set_title(plain(short_task(task)).replace(" (", "\n("), fontsize=8)
             ax.set_xlim(-0.05, 1.05)
             ax.set_ylim(len(labels) - 0.5, -0.5)
             ax.set_yticks(range(len(labels)), labels if ax is axes[0] else [""] * len(labels))

@@ -43,7 +43,9 @@ ALGORITHMS: dict[str, Algorithm] = {
         Every(rollout=4096),
         values=MappingProxyType(
             {
+                "gae_lambda": 0.8,
                 "learning_rate": 3e-4,
+                "kl_target": 0.02,
                 "batch_size": 64,
                 "advantage_floor": 0.15,
                 "value_gain": 0.0,
