@@ -51,7 +51,7 @@ CELLS = [  # sweeps whose table of cells a page prints; the others are printed b
     "figure2/results/device10k", "figure1/results/seeds64",
 ]  # fmt: skip
 STREAMS = ["figure1/results/half", "figure1/results/hard"]
-BY_SCRIPTS = 11  # tables of test_..._script(s) below: 5 of the components, 1, and 2 + 1 + 2
+BY_SCRIPTS = 12  # tables of test_..._script(s) below: 5 of the components, 1, and 2 + 1 + 3
 HEADS = (
     "| task | label |", "| task | algorithm |", "| row | runs |", "|  | policies |",
     "| task | steps | share of the switch",
@@ -126,8 +126,8 @@ def test_the_reasons_of_the_stall_are_those_of_their_scripts():
     ):
         assert text in pages()
     posture = script("figure1/posture.py")
-    for name, by in (("posture-ablations", "task"), ("posture-lambda", "label")):
-        cells = posture["read"](EXPERIMENTS / f"figure1/results/{name}.csv", by)
+    for name, by in (("-ablations", "task"), ("-lambda", "label"), ("-hard", "label")):
+        cells = posture["read"](EXPERIMENTS / f"figure1/results/posture{name}.csv", by)
         assert posture["summary"](cells) in pages()
 
 
