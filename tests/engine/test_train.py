@@ -1,15 +1,20 @@
 """The engine: true final observations, reproducible streams, one compilation, known answers."""
 
+from typing import Any
+
 import gymnasium
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from lpo.algorithms import ALGORITHMS
 from lpo.engine.evaluate import normalized_return, success_rate
-from lpo.engine.rollout import Episode
+from lpo.engine.learner import Prepared, summary
+from lpo.engine.rollout import Episode, empty_rollout
 from lpo.envs import make_batch
 from lpo.errors import LPOError
+from lpo.math.nets import ActorCritic
 from lpo.runs.run import make_trainer
 
 
@@ -243,3 +248,16 @@ def test_budget_is_met_exactly_when_it_divides(tiny):
     while trainer.env_steps < c.steps:
         trainer.iterate(c.steps)
     assert trainer.env_steps == 1000
+
+
+def test_what_values_explain_is_the_error_of_the_critic_and_not_the_advantage():
+    """Targets 1 and 3 have variance 1. Errors of ½ leave ¼ of it, whatever the policy's λ gives."""
+    advantages, returns, errors = jnp.array([[3, -4], [1, 3], [0.5, -0.5]]).reshape(3, 1, 2, 1)
+    rest: Any = None
+    ready = Prepared(rest, advantages, returns, errors, rest, rest, rest, {})
+    rollout = empty_rollout(2, 1, 1, 1)._replace(valid=np.ones((2, 1), bool))
+    stats = dict.fromkeys(("policy_loss", "entropy", "kl", "clip_fraction"), jnp.zeros(()))
+    params = ActorCritic((), jnp.zeros(1), ())
+    found = summary(params, stats | {"value_losses": jnp.zeros(1)}, ready, rollout)
+    assert float(found["value/ext_explained"]) == pytest.approx(0.75)
+    assert float(found["advantage/ext_rms"]) == pytest.approx(np.sqrt(12.5))
