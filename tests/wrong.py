@@ -58,6 +58,7 @@ PYTHON = [
     ({"hidden": 64}, "a list"),
     ({"hidden": "64"}, "a list"),
     ({"log_std_init": "0"}, "a number"),
+    ({"log_std_min": None}, "a number"),
     ({"loggers": ["tensorbord"]}, "did you mean 'tensorboard'"),
     ({"normalize_obs": 1}, "true or false"),
     ({"normalize_obs": "yes"}, "true or false"),

@@ -51,6 +51,18 @@ def learned(c: Config, state):
     return state.params, metrics
 
 
+def test_the_noise_of_a_policy_has_a_smallest_size():
+    """Two steps of Adam with a rate of 10⁻⁴ move log σ = −1 by about .0002 at the most."""
+    found = {}
+    for least in (-20.0, -2.0, -0.5):
+        c = small("ppo", log_std_init=-1.0, log_std_min=least)
+        params, _ = learned(c, init_state(assemble(c, problem_of(c, SPACE)), 0))
+        found[least] = np.asarray(params.log_std)
+    np.testing.assert_array_equal(found[-2.0], found[-20.0])
+    np.testing.assert_allclose(found[-20.0], -1, atol=0.00025)
+    assert (found[-20.0] != -1).all() and (found[-0.5] == -0.5).all()
+
+
 @pytest.mark.parametrize(
     ("algo", "parts", "least"),
     [

@@ -181,6 +181,7 @@ def learn(p: Parts, state: TrainState, rollout: Rollout) -> tuple[TrainState, di
         batch_size=p.update.batch_size,
         compute=p.compute,
     )
+    params = params._replace(log_std=jnp.maximum(params.log_std, p.network.log_std_min))
     bonus, fitted = p.bonus.update(  # line 10
         ready.bonus, rollout, component_key(state, BONUS_ORDER)
     )
