@@ -41,6 +41,7 @@ RUNS = {
     "default/results/confirm": 2880, "default/results/dense": 496, "default/results/hard": 5,
     "default/results/ablate": 2208, "default/results/before": 960,
     "default/results/lock10": 512, "default/results/long": 168, "default/results/near": 1088,
+    "default/results/noise": 16,
 }  # fmt: skip
 CUT_OFF = {  # runs that ended before their budget, as the page says: SB3 on DoorKey, SparseWalker2d
     "default/results/confirm": 64, "default/results/long": 32,
@@ -183,7 +184,7 @@ def test_pairs_of_figure_1_are_what_the_page_says():
     assert script("figure1/pairs.py")["table"]() in pages()
 
 
-@pytest.mark.parametrize("name", ["ablate", "lock10", "fade", "long"])
+@pytest.mark.parametrize("name", ["ablate", "lock10", "fade", "long", "noise"])
 def test_ingredients_and_rows_are_compared_as_the_page_says(name):
     path = EXPERIMENTS / "default" / "results" / f"{name}.parquet"
     assert script("default/table.py")["across"]([path]) in pages()
