@@ -121,7 +121,7 @@ NEW_SEEDS = {
     "switch": list(range(400, 464)),
     "turned": list(range(100, 132)),
     "long": list(range(100, 132)),
-    "noise": list(range(100, 116)),
+    "noise": list(range(100, 132)),
 }
 
 
