@@ -111,6 +111,7 @@ def repeat(env, obs, walk: Walk):
     return obs
 
 
+@pytest.mark.slow
 def test_evaluations_draw_actions_where_they_are_asked_to():
     """Even actions reach the treasure of DeepSea(5) with probability 2⁻⁵; the mode goes left."""
     found = {}
