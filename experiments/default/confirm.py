@@ -27,7 +27,7 @@ TURNED = {name: row | {"periodic": "auto"} for name, row in FIGURE_1.items()}
 QUICK = BEFORE | {"learning_rate": 5e-4} | dict.fromkeys(LAMBDAS, 0.8)
 NEAR = BEFORE | {"gae_lambda": 0.6}  # a policy that looks less far ahead than its critic
 FAR = {"gae_lambda": 0.6, "gamma_ext": 0.995, "kl_target": 0.05}  # and values farther than both
-NOISE = {"noise": {"algo": "lpo-w", **FAR, "log_std_min": -1.0}}  # that keeps its noise
+NOISE = FAR | {"log_std_min": -1.0}  # the same with a policy that keeps its noise
 LONG = DEFAULT | {
     name: {"algo": "lpo-w", **changes}
     for name, changes in {"before": BEFORE, "quick": QUICK, "near": NEAR, "far": FAR}.items()
@@ -98,7 +98,12 @@ TASKS: dict[str, tuple[str, int, dict[str, dict[str, Any]], dict[str, Any]]] = {
     "cheetah-default": (CHEETAH, 2_000_000, DEFAULT, BOTH),
     "long-walker": (WALKER, 10_000_000, LONG, {"threshold": ["hard"]}),
     "long-cheetah": (CHEETAH, 10_000_000, LONG, {"threshold": ["hard"]}),
-    "noise-cheetah": (CHEETAH, 2_000_000, NOISE, {"threshold": ["hard"]}),
+    "noise-cheetah": (
+        CHEETAH,
+        2_000_000,
+        {"noise": {"algo": "lpo-w", **NOISE}},
+        {"threshold": ["hard"]},
+    ),
     "dense-pole": ("CartPole-v1", 300_000, DENSE | SB3, {}),
     "dense-hopper": ("Hopper-v5", 1_000_000, DENSE, {}),
     "dense-cheetah": ("HalfCheetah-v5", 1_000_000, DENSE, {}),

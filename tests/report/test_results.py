@@ -4,6 +4,7 @@ import re
 import runpy
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -145,6 +146,13 @@ def test_the_table_of_the_default():
     ] * 6
     assert f"{lock} `pcpg` | 20 | 1.00 [1.00, 1.00] | 100% |" in lines[3]
     assert lines[-7].startswith("| `ppo` | 2 |") and lines[-6].startswith("| `pcpg` | 1 |")
+
+
+def test_returns_that_differ_in_late_digits_are_a_tie():
+    """A tie and a win: ¾. With all digits it would be a loss and a win."""
+    runs = lambda *ends: [SimpleNamespace(final=end) for end in ends]  # noqa: E731
+    found = script("default/table.py")["chance"](runs(1.013333, 2.0), runs(1.0133333206))
+    assert found.startswith("0.75 [")
 
 
 def test_the_first_command_finds_and_keeps_the_reward():

@@ -34,8 +34,8 @@ class NetworkOptions:
     log_std_init: Axis[float] = 0.0
     """Initial log standard deviation of Gaussian actions."""
     log_std_min: Axis[float] = -20.0
-    """Smallest log standard deviation after an update; -20 is no bound. A policy that loses its
-    noise too soon no longer finds what pays more."""
+    """Smallest log standard deviation after an update, so that a policy keeps its noise; -20 is no
+    bound."""
     value_gain: Axis[NonNegative] = 1.0
     """Size of the first weights of the value heads (SB3: 1). At 0 all values start at 0, and before
     any reward the reward advantage is 0 as well."""
