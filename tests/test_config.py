@@ -65,6 +65,7 @@ def test_the_defaults_of_sb3():
     c = configure("ppo", env="lpo/SparseWalker2d-v0", preset="sb3")
     assert c.ppo == PPOOptions(
         learning_rate=3e-4,
+        learning_rate_end=1.0,
         kl_target=0.0,
         batch_size=64,
         epochs=10,

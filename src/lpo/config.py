@@ -353,6 +353,7 @@ PRESETS = {
             "periodic": (),
             "rollout": 2048,
             "learning_rate": 3e-4,
+            "learning_rate_end": 1.0,
             "kl_target": 0.0,
             "batch_size": 64,
             "epochs": 10,

@@ -30,6 +30,9 @@ class PPOOptions:
     critic, `lambda_int`."""
     learning_rate: Axis[Positive] = 1e-4
     """Adam's step size for policy and critics."""
+    learning_rate_end: Axis[Unit] = 1.0
+    """Part of `learning_rate` that is left at the end of the budget; it falls along a line. 1: it
+    stays."""
     kl_target: Axis[NonNegative] = 0.0
     """Mean KL of an update, above which the learning rate falls (and rises again below, up to
     `learning_rate`); 0: it stays. A policy with little noise is changed much by a small step."""
@@ -118,6 +121,11 @@ def loss(
 def adam_of(c: PPOOptions) -> Adam:
     """Returns the optimiser of policy and critics."""
     return Adam(c.learning_rate, c.adam_eps, c.max_grad_norm)
+
+
+def left_over(learned: Array, budget: int, end: Scalar) -> Array:
+    """Returns the part of the learning rate that is left: 1 at first, ``end`` after ``budget``."""
+    return 1 - (1 - end) * jnp.minimum(learned / budget, 1)
 
 
 def next_pace(pace: Array, kl: Array, target: Scalar) -> Array:

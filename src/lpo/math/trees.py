@@ -10,7 +10,8 @@ import numpy as np
 from lpo.errors import LPOError
 
 T = TypeVar("T")
-ADDED = (".pace",)  # ends of the names that older checkpoints lack: they have their first value
+# Ends of the names that older checkpoints lack: they have their first value.
+ADDED = (".pace", ".learned")
 
 
 def flatten(prefix: str, tree: object) -> dict[str, np.ndarray]:
