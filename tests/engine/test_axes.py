@@ -63,6 +63,14 @@ def test_the_noise_of_a_policy_has_a_smallest_size():
     assert (found[-20.0] != -1).all() and (found[-0.5] == -0.5).all()
 
 
+def test_the_smallest_noise_is_in_units_of_a_small_action():
+    """Actions in ±.1 and ±1: log σ is not below −.5 + log .1 and −.5."""
+    c = small("ppo", log_std_init=-3.0, log_std_min=-0.5)
+    parts = assemble(c, problem_of(c, SPACE._replace(action=ActionSpec((-0.1, -1.0), (0.1, 1.0)))))
+    state, _ = learn(parts, init_state(parts, 0), rollout(0))
+    np.testing.assert_allclose(state.params.log_std, [-0.5 + np.log(0.1), -0.5], rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("algo", "parts", "least"),
     [

@@ -59,6 +59,13 @@ def test_categorical_samples_have_the_right_frequencies():
     assert dist.to_env(dist.mode(np.log(p)[None]))[0] == 0
 
 
+def test_the_unit_of_noise_is_half_a_small_range_and_never_more_than_one():
+    low, high = np.array([-0.1, 0, -1, -2, -np.inf]), np.array([0.1, 1, 1, 2, np.inf])
+    dist = distributions.for_space(spaces.Box(low.astype(np.float32), high.astype(np.float32)))
+    np.testing.assert_allclose(np.exp(dist.log_unit), [0.1, 0.5, 1, 1, 1], rtol=1e-6)
+    assert distributions.for_space(spaces.Discrete(3)).log_unit.shape == (0,)
+
+
 def test_other_spaces_are_refused_with_a_remedy():
     with pytest.raises(LPOError, match="ActionWrapper"):
         distributions.for_space(spaces.Text(5))

@@ -186,7 +186,8 @@ def learn(p: Parts, state: TrainState, rollout: Rollout) -> tuple[TrainState, di
         batch_size=p.update.batch_size,
         compute=p.compute,
     )
-    params = params._replace(log_std=jnp.maximum(params.log_std, p.network.log_std_min))
+    least_noise = p.network.log_std_min + p.dist.log_unit
+    params = params._replace(log_std=jnp.maximum(params.log_std, least_noise))
     bonus, fitted = p.bonus.update(  # line 10
         ready.bonus, rollout, component_key(state, BONUS_ORDER)
     )

@@ -118,7 +118,7 @@ class ActUniform(Protocol):
 
 
 class Distribution(NamedTuple):
-    """A policy's distribution over actions: four sizes and eleven functions.
+    """A policy's distribution over actions: four sizes, a unit of noise and eleven functions.
 
     ``draw``, ``sample``, ``mode``, ``to_env`` and ``uniform`` act in NumPy on the host;
     ``act``, ``act_mode`` and ``act_uniform`` are the same in JAX, for environments on a device.
@@ -128,6 +128,7 @@ class Distribution(NamedTuple):
     num_log_std: int  # L: A for a Gaussian, 0 otherwise
     action_size: int  # A
     noise_size: int  # random numbers per action
+    log_unit: Float[np.ndarray, " L"]  # log of half the range of an action, 0 where it is above 1
     log_prob: LogProb
     entropy: Entropy
     features: ActionFeatures
@@ -157,6 +158,7 @@ def gaussian(spec: ActionSpec) -> Distribution:
     """
     size = len(spec.low)
     low, high = np.array(spec.low, np.float32), np.array(spec.high, np.float32)
+    half = np.clip(high / 2 - low / 2, 1e-8, 1)
 
     def log_prob(
         mean: Float[Array, "*B A"], log_std: Float[Array, " A"], action: Float[Array, "*B A"]
@@ -211,6 +213,7 @@ def gaussian(spec: ActionSpec) -> Distribution:
         num_log_std=size,
         action_size=size,
         noise_size=size,
+        log_unit=np.log(half),
         log_prob=log_prob,
         entropy=entropy,
         features=features,
@@ -290,6 +293,7 @@ def categorical(spec: ActionSpec) -> Distribution:
         num_log_std=0,
         action_size=len(nvec),
         noise_size=total,
+        log_unit=np.zeros(0, np.float32),
         log_prob=log_prob,
         entropy=entropy,
         features=features,
