@@ -54,6 +54,8 @@ WITHOUT: dict[str, dict[str, Any]] = DEFAULT | {
         "far-policy": {"gae_lambda": 0.95},
         "near-critic": {"value_lambda": 0.6},
         "no-target": {"kl_target": 0.0},
+        "short-sight": {"gamma_ext": 0.99},
+        "any-noise": {"log_std_min": -20.0},
     }.items()
 }
 EVERY_ROW: dict[str, dict[str, Any]] = {
