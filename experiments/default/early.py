@@ -23,8 +23,8 @@ the same once more. Walker2d-v5, whose reward is dense, is looked at beside it.
 The tenth has a smallest noise of the policy and a learning rate that falls, beside λ and γ. Two
 tasks with a dense reward count in its mean, CartPole-v1 and Walker2d-v5, whose returns are divided
 by 5,000. Where actions are discrete a policy has no such noise: one run stands for all sizes of it.
-The rule was fixed before its runs: the largest mean over the eleven tasks. The eleventh looks around
-its winner, at more noise than that above all, by the same rule.
+The rule was fixed before its runs: the largest mean over the eleven tasks. The eleventh looks
+around its winner, at more noise than that above all, by the same rule.
 
 `bonus_wait`, which gives the first steps the weight β′, is an option of commit de64313 alone. There
 `gae_lambda` is the λ of both streams.
@@ -272,7 +272,7 @@ def falling() -> dict[str, Options]:
     """Returns the settings of the tenth round; `q80g990` is the default as it was."""
 
     def name(gae: float, gamma: float, end: float, noise: float) -> str:
-        noisy = f"n{-100 * noise:.0f}" if noise > -20 else ""
+        noisy = f"n{abs(100 * noise):.0f}" if noise > -20 else ""
         return f"q{100 * gae:.0f}g{1000 * gamma:.0f}{'f' if end < 1 else ''}{noisy}"
 
     return {label: row | {"kl_target": 0.02} for label, row in combined(FALLING, name).items()}
@@ -283,7 +283,7 @@ def around() -> dict[str, Options]:
     rows = {}
     for label, settings in AROUND.items():
         for gae, gamma, noise in settings:
-            noisy = f"n{-100 * noise:.0f}" if noise > -20 else ""
+            noisy = f"n{abs(100 * noise):.0f}" if noise > -20 else ""
             rows[label + noisy] = {
                 "gae_lambda": gae,
                 "gamma_ext": gamma,
