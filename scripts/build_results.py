@@ -59,8 +59,6 @@ ALL = (
     Report("default-hard", "SparseHalfCheetah at hard", ("default/hard",), "default"),
     Report("default-long", "Both bodies at hard, 10M steps", ("default/long",), "default"),
     Report("default-before", "The default before it", ("default/before",), "before"),
-    Report("default-near", "A policy that looks less far ahead", ("default/near",), "near"),
-    Report("default-noise", "A policy that keeps its noise", ("default/noise",), "noise"),
     Report("default-lock10", "Every row on a lock", ("default/lock10",), "lpo"),
     Report("figure2-200k", "Figure 2, 200,000 steps", ("figure2/steps200k",), "lpo-norm"),
     Report(

@@ -40,7 +40,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from confirm import BEFORE, DRAWN
+from confirm import DRAWN, ORIGINAL
 from search import grid_text, pack, write_grids
 
 PACKED = Path(__file__).parent / "results" / "early.parquet"
@@ -324,7 +324,7 @@ def grids(turn: str) -> dict[str, str]:
         if "threshold" in options:
             top["thresholds"] = [options.pop("threshold")]
         variants = {
-            label: {"algo": "lpo-w", **BEFORE, **one_lambda(turn, row)}
+            label: {"algo": "lpo-w", **ORIGINAL, **one_lambda(turn, row)}
             for label, row in rows.items()
             if turn not in NOISY or name not in DISCRETE or label == same_noise(label)
         }
@@ -357,6 +357,7 @@ def table() -> str:
         by_setting(rows, "ninth", ahead(), mean=True, beside=DENSE),
         by_option(rows, "tenth", FALLING, falling()),
         by_setting(rows, "tenth", falling(), mean=True),
+        by_setting(rows, "eleventh", around(), mean=True),
     ]
     return "\n\n".join(parts) + "\n"
 

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from confirm import BEFORE
+from confirm import ORIGINAL
 from search import grid_text, write_grids
 
 
@@ -49,7 +49,7 @@ def grid(name: str) -> str:
     options = {"eval_every": steps // 10} | options
     if "threshold" in options:
         top["thresholds"] = [options.pop("threshold")]
-    rows = {label: {"algo": "lpo-w", **BEFORE, **row} for label, row in ROWS.items()}
+    rows = {label: {"algo": "lpo-w", **ORIGINAL, **row} for label, row in ROWS.items()}
     return grid_text(top, options, rows)
 
 

@@ -2,7 +2,7 @@
 
     python experiments/default/table.py experiments/default/results/*.parquet
     python experiments/default/table.py FILE… --own lpo-s     # another row against the others
-    python experiments/default/table.py FILE… --own near --beside default   # two rows, task by task
+    python experiments/default/table.py FILE… --own default --beside before   # two rows
     python experiments/default/table.py FILE… --across        # one line for each row
     python experiments/default/table.py FILE… --singles       # one line for each run
 

@@ -43,7 +43,9 @@ ALGORITHMS: dict[str, Algorithm] = {
         Every(rollout=4096),
         values=MappingProxyType(
             {
-                "gae_lambda": 0.8,
+                "gamma_ext": 0.995,
+                "gae_lambda": 0.7,
+                "log_std_min": -0.2,
                 "learning_rate": 3e-4,
                 "kl_target": 0.02,
                 "batch_size": 64,

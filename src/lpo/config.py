@@ -99,7 +99,7 @@ class Config:
 
     algo: str = "lpo"
     """Algorithm: a row of `lpo list`, from which the configuration starts."""
-    steps: PositiveInt = 200_000
+    steps: PositiveInt = 300_000
     """Environment steps of the whole run, all environments together."""
     seed: Axis[Seed] = 0
     """Seed of every random stream of the run."""
@@ -369,6 +369,7 @@ PRESETS = {
             "advantage_floor": 0.0,
             "hidden": (64, 64),
             "log_std_init": 0.0,
+            "log_std_min": -20.0,
             "value_gain": 1.0,
         },
     ),

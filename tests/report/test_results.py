@@ -40,9 +40,8 @@ RUNS = {
     "components/results/lock5-controls": 80, "components/results/lock10-controls": 80,
     "components/results/lock15-controls": 80,
     "default/results/confirm": 2880, "default/results/dense": 496, "default/results/hard": 5,
-    "default/results/ablate": 2208, "default/results/before": 960,
-    "default/results/lock10": 512, "default/results/long": 168, "default/results/near": 1088,
-    "default/results/noise": 16,
+    "default/results/ablate": 2464, "default/results/before": 896,
+    "default/results/lock10": 512, "default/results/long": 232,
 }  # fmt: skip
 CUT_OFF = {  # runs that ended before their budget, as the page says: SB3 on DoorKey, SparseWalker2d
     "default/results/confirm": 64, "default/results/long": 32,
@@ -167,32 +166,27 @@ CONFIRMED = ["default/results/confirm", "default/results/locomotion", "figure1/r
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(  # below another row: Hopper-v5 and CartPole, as the page says
-    ("names", "below"), [(CONFIRMED, 0), (["default/results/dense"], 2)]
-)
-def test_the_default_is_confirmed_as_the_page_says(names, below):
+@pytest.mark.parametrize("names", [CONFIRMED, ["default/results/dense"]])
+def test_the_default_is_confirmed_as_the_page_says(names):
     paths = [EXPERIMENTS / f"{name}.parquet" for name in names]
     table = script("default/table.py")["table"](paths)
     assert table.split("\n\n")[0] in pages()
     assert len(names) == 1 or table in pages()
-    assert table.count("below") == below
+    assert "below" not in table  # on no task is another row ahead by more than chance
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("own", "other", "more"), [("near", "default", "near"), ("default", "before", "before")]
-)
-def test_candidates_are_compared_with_the_default_as_the_page_says(own, other, more):
-    paths = [EXPERIMENTS / f"default/results/{name}.parquet" for name in ("confirm", "locomotion")]
-    paths.append(EXPERIMENTS / f"default/results/{more}.parquet")
-    assert script("default/table.py")["beside"](paths, own, other) in pages()
+def test_the_default_is_compared_with_the_one_before_as_the_page_says():
+    names = ("confirm", "locomotion", "before")
+    paths = [EXPERIMENTS / f"default/results/{name}.parquet" for name in names]
+    assert script("default/table.py")["beside"](paths, "default", "before") in pages()
 
 
 def test_pairs_of_figure_1_are_what_the_page_says():
     assert script("figure1/pairs.py")["table"]() in pages()
 
 
-@pytest.mark.parametrize("name", ["ablate", "lock10", "fade", "long", "noise"])
+@pytest.mark.parametrize("name", ["ablate", "lock10", "fade", "long"])
 def test_ingredients_and_rows_are_compared_as_the_page_says(name):
     path = EXPERIMENTS / "default" / "results" / f"{name}.parquet"
     assert script("default/table.py")["across"]([path]) in pages()
