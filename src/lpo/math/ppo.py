@@ -31,8 +31,8 @@ class PPOOptions:
     learning_rate: Axis[Positive] = 1e-4
     """Adam's step size for policy and critics."""
     learning_rate_end: Axis[Unit] = 1.0
-    """Part of `learning_rate` that is left at the end of the budget; it falls along a line. 1: it
-    stays."""
+    """Part of `learning_rate` that is left at the end of the budget; it falls along a line, which a
+    resumed run with more steps draws anew. 1: it stays."""
     kl_target: Axis[NonNegative] = 0.0
     """Mean KL of an update, above which the learning rate falls (and rises again below, up to
     `learning_rate`); 0: it stays. A policy with little noise is changed much by a small step."""
