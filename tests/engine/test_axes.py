@@ -51,6 +51,7 @@ def learned(c: Config, state):
     return state.params, metrics
 
 
+@pytest.mark.slow
 def test_the_noise_of_a_policy_has_a_smallest_size():
     """Two steps of Adam with a rate of 10⁻⁴ move log σ = −1 by about .0002 at the most."""
     found = {}
@@ -63,6 +64,7 @@ def test_the_noise_of_a_policy_has_a_smallest_size():
     assert (found[-20.0] != -1).all() and (found[-0.5] == -0.5).all()
 
 
+@pytest.mark.slow
 def test_the_smallest_noise_is_in_units_of_a_small_action():
     """Actions in ±.1 and ±1: log σ is not below −.5 + log .1 and −.5."""
     c = small("ppo", log_std_init=-3.0, log_std_min=-0.5)
