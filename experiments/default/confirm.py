@@ -32,11 +32,7 @@ LAMBDAS = ("gae_lambda", "value_lambda", "lambda_int")
 TURNED = {name: row | {"periodic": "auto"} for name, row in FIGURE_1.items()}
 QUICK = ORIGINAL | {"learning_rate": 5e-4} | dict.fromkeys(LAMBDAS, 0.8)
 NEAR = ORIGINAL | {"gae_lambda": 0.6}  # a policy that looks less far ahead than its critic
-FAR = ORIGINAL | {
-    "gae_lambda": 0.6,
-    "gamma_ext": 0.995,
-    "kl_target": 0.05,
-}  # values farther than both
+FAR = NEAR | {"gamma_ext": 0.995, "kl_target": 0.05}  # and values that look farther
 LONG = DEFAULT | {
     name: {"algo": "lpo-w", **changes}
     for name, changes in {

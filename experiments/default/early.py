@@ -132,11 +132,11 @@ FALLING: dict[str, list[float]] = {
     "learning_rate_end": [1.0, 0.1],
     "log_std_min": [-20.0, -1.0, -0.5],
 }
-AROUND: dict[str, list[tuple[float, float, float]]] = {  # λ, γ and the noises beside them
-    "q80g995": [(0.8, 0.995, noise) for noise in (-20.0, -0.5, -0.35, -0.2, 0.0)],
-    "q80g998": [(0.8, 0.998, noise) for noise in (-20.0, -0.5, -0.2)],
-    "q70g995": [(0.7, 0.995, noise) for noise in (-20.0, -0.5, -0.2)],
-}
+AROUND: list[tuple[float, float, list[float]]] = [  # λ, γ and the smallest noises beside them
+    (0.8, 0.995, [-20.0, -0.5, -0.35, -0.2, 0.0]),
+    (0.8, 0.998, [-20.0, -0.5, -0.2]),
+    (0.7, 0.995, [-20.0, -0.5, -0.2]),
+]
 LARGE = {"rollout": 16_384, "batch_size": 256, "num_envs": 32}
 CHEETAH, HOPPER = "lpo/SparseHalfCheetah-v0", "lpo/SparseHopper-v0"
 LOCK, SEA = "lpo/CombinationLock-v0", "lpo/DeepSea-v0"
@@ -268,28 +268,27 @@ def ahead() -> dict[str, Options]:
     return rows | {f"{label}{more}": rows[label] | CAREFUL[more] for label, more in both}
 
 
-def falling() -> dict[str, Options]:
-    """Returns the settings of the tenth round; `q80g990` is the default as it was."""
+def noisy(choices: dict[str, list[float]]) -> dict[str, Options]:
+    """Returns settings of the last two rounds: λ, γ, what is left of the learning rate, noise."""
 
     def name(gae: float, gamma: float, end: float, noise: float) -> str:
-        noisy = f"n{abs(100 * noise):.0f}" if noise > -20 else ""
-        return f"q{100 * gae:.0f}g{1000 * gamma:.0f}{'f' if end < 1 else ''}{noisy}"
+        least = f"n{abs(100 * noise):.0f}" if noise > -20 else ""
+        return f"q{100 * gae:.0f}g{1000 * gamma:.0f}{'f' if end < 1 else ''}{least}"
 
-    return {label: row | {"kl_target": 0.02} for label, row in combined(FALLING, name).items()}
+    return {label: row | {"kl_target": 0.02} for label, row in combined(choices, name).items()}
+
+
+def falling() -> dict[str, Options]:
+    """Returns the settings of the tenth round; `q80g990` is the default as it was."""
+    return noisy(FALLING)
 
 
 def around() -> dict[str, Options]:
     """Returns the settings of the eleventh round; `q80g995n50` won the tenth."""
-    rows = {}
-    for label, settings in AROUND.items():
-        for gae, gamma, noise in settings:
-            noisy = f"n{abs(100 * noise):.0f}" if noise > -20 else ""
-            rows[label + noisy] = {
-                "gae_lambda": gae,
-                "gamma_ext": gamma,
-                "log_std_min": noise,
-                "kl_target": 0.02,
-            }
+    rows: dict[str, Options] = {}
+    for gae, gamma, noises in AROUND:
+        values = ([gae], [gamma], [1.0], noises)
+        rows |= noisy(dict(zip(FALLING, values, strict=True)))
     return rows
 
 

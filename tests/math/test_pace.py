@@ -31,10 +31,11 @@ def test_the_pace_follows_the_kl(pace, kl, target, then):
 class State(NamedTuple):
     iteration: Array
     pace: Array
+    learned: Array
 
 
-def test_a_checkpoint_from_before_has_a_pace_of_one():
-    like = State(jnp.int32(0), jnp.float32(1))
-    assert trees.unflatten("train", like, {"train.iteration": np.array(3, np.int32)}) == (3, 1)
+def test_a_checkpoint_from_before_has_a_pace_of_one_and_has_learned_from_no_step():
+    like = State(jnp.int32(0), jnp.float32(1), jnp.int32(0))
+    assert trees.unflatten("train", like, {"train.iteration": np.array(3, np.int32)}) == (3, 1, 0)
     with pytest.raises(LPOError, match=r"does not fit its configuration at train\.iteration"):
         trees.unflatten("train", like, {"train.pace": np.array(1, np.float32)})
