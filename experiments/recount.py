@@ -4,6 +4,7 @@
     python experiments/recount.py lock        # pairs of rows on the locks that differ in one part
     python experiments/recount.py controls    # roll-in, ramp and s′ on the locks
     python experiments/recount.py switches    # how often lpo-s switches in runs that learn or stall
+    python experiments/recount.py stalls      # the same with 64 seeds, and with fading by progress
     python experiments/recount.py scale       # how large the bonus is, and its share
 
 Intervals are 95 % bootstraps over seeds, as in the reports.
@@ -125,6 +126,28 @@ def switches() -> str:
     return "\n".join(lines)
 
 
+def rank(values: np.ndarray) -> np.ndarray:
+    """The place of each value in their order; equal values share the mean of their places."""
+    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts + 1) / 2)[which]
+
+
+def stalls() -> str:
+    """Policies of runs that end above half and of the others, 1M steps of SparseHalfCheetah."""
+    lines = [
+        "| row | above half | their switches | the others | their switches | rank correlation |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    runs = packed("figure1/results/switch")
+    for label in ("lpo-s", "lpo-s-progress"):
+        final, count = np.array([(r.final, r.switches) for r in runs if r.label == label]).T
+        above = final > 500
+        cells = [f"{sum(each)} | {span(count[each], '.0f')}" for each in (above, ~above)]
+        together = np.corrcoef(rank(count), rank(final))[0, 1]
+        lines.append(f"| `{label}` | {' | '.join(cells)} | {together:.2f} |")
+    return "\n".join(lines)
+
+
 def share(run: RunData, row: dict[str, float]) -> float:
     """Share of the bonus in the weighted advantage."""
     alpha, beta = run.options["alpha"], run.options["beta"]
@@ -180,6 +203,7 @@ TABLES = {
     "lock": lock,
     "controls": controls,
     "switches": switches,
+    "stalls": stalls,
     "scale": scale,
 }
 

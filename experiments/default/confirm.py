@@ -109,6 +109,9 @@ TASKS: dict[str, tuple[str, int, dict[str, dict[str, Any]], dict[str, Any]]] = {
     "hopper-default": (HOPPER, 2_000_000, DEFAULT, HALF),
     "walker-default": (WALKER, 2_000_000, DEFAULT, BOTH),
     "cheetah-default": (CHEETAH, 2_000_000, DEFAULT, BOTH),
+    "hopper-sb3": (HOPPER, 2_000_000, SB3, HALF),
+    "walker-sb3": (WALKER, 2_000_000, SB3, BOTH),
+    "cheetah-sb3": (CHEETAH, 2_000_000, SB3, BOTH),
     "long-walker": (WALKER, 10_000_000, LONG, {"threshold": ["hard"]}),
     "long-cheetah": (CHEETAH, 10_000_000, LONG, {"threshold": ["hard"]}),
     "dense-pole": ("CartPole-v1", 300_000, DENSE | SB3, {}),
@@ -131,7 +134,6 @@ NEW_SEEDS = {
     "ablate": list(range(200, 232)),
     "lock10": list(range(300, 364)),
     "switch": list(range(400, 464)),
-    "turned": list(range(100, 132)),
     "long": list(range(100, 132)),
 }
 

@@ -15,6 +15,7 @@ from lpo.report.stats import estimate, improvement
 
 HERE = Path(__file__).parent / "results"
 FIGURE_1 = Path(__file__).parents[1] / "figure1" / "results"
+SWITCH = FIGURE_1.parents[1] / "components" / "results" / "locomotion.parquet"  # `lpo-s` at `half`
 DEVICES = {"gpu": "GPU, MuJoCo Warp", "planar": "CPU, `planar`"}
 DRAWS = 5000
 
@@ -50,9 +51,9 @@ def table() -> str:
 
 def figure1() -> str:
     """Returns how the final returns of all rows compare, for each body and over all."""
-    host = Runs([FIGURE_1 / "half.parquet", FIGURE_1 / "hard.parquet"])
+    host = Runs([FIGURE_1 / "half.parquet", FIGURE_1 / "hard.parquet", SWITCH])
     gpu = Runs([FIGURE_1 / "seeds64.parquet"])
-    cells = [(task, row) for task in gpu.tasks for row in gpu.labels if gpu.cell(task, row)]
+    cells = [(task, row) for task in gpu.tasks for row in gpu.labels if host.cell(task, row)]
     lines = ["| tasks | cells | runs on the host | on the GPU | P(GPU larger) | 95 % interval |"]
     lines.append("|---|---|---|---|---|---|")
     for name in ("SparseHopper", "SparseWalker2d", "SparseHalfCheetah", ""):

@@ -1,13 +1,16 @@
 """Figure 1 with 64 seeds: the probability that a run of one row ends above a run of another.
 
-    python experiments/figure1/pairs.py
+    python experiments/figure1/pairs.py seeds64   # MuJoCo's angles; or turned: (cos, sin) of them
+    python experiments/figure1/pairs.py switch    # rows that differ in when the policy changes
+    python experiments/figure1/pairs.py angles    # each row with (cos, sin) over itself without
 
 An interval that holds .5 leaves a pair undecided; then the last column says how many seeds a row
-would need, if the probability is as found: the width of an interval shrinks with their root.
+would need, if the probability is as found: an interval shrinks with their root.
 """
 
 from __future__ import annotations
 
+import sys
 from math import ceil
 from pathlib import Path
 
@@ -17,34 +20,64 @@ from lpo.report.runs import RunData, Runs
 from lpo.report.stats import estimate, improvement
 from lpo.report.tables import short_task
 
-FILE = Path(__file__).parent / "results" / "seeds64.parquet"
-PAIRS = (("lpo", "ppo"), ("lpo", "eniac"), ("lpo", "rnd"), ("eniac", "ppo"), ("rnd", "ppo"))
+RESULTS = Path(__file__).parent / "results"
+CLAIMS = (
+    ("lpo", "ppo"), ("lpo", "eniac"), ("lpo", "rnd"), ("eniac", "ppo"), ("rnd", "ppo"),
+    ("lpo-s", "ppo"), ("lpo-s", "lpo"), ("rnd", "eniac"),
+)  # fmt: skip
+SWITCHES = (
+    ("lpo-s", "ramp"), ("lpo-s-progress", "ramp"), ("lpo-s", "lpo"), ("lpo-s", "constant-5500"),
+    ("ramp", "lpo"), ("constant-5500", "lpo"), ("constant-5500", "ramp"),
+    ("constant-5500", "constant"), ("lpo", "constant"),
+)  # fmt: skip
+PAIRS = {"seeds64": CLAIMS, "turned": CLAIMS, "switch": SWITCHES}
 MANY = 10_000  # seeds that nobody will run
 
 
-def line(task: str, first: str, second: str, cells: dict[str, list[RunData]]) -> str:
-    ends = [np.array([run.final for run in cells[label]]) for label in (first, second)]
+def line(task: str, words: str, first: list[RunData], second: list[RunData]) -> str:
+    ends = [np.array([run.final for run in cell]) for cell in (first, second)]
     e = estimate(improvement, [ends[0]], [ends[1]])
     decided = e.low > 0.5 or e.high < 0.5
-    off, half = abs(e.value - 0.5), (e.high - e.low) / 2
+    off = abs(e.value - 0.5)
+    side = e.value - e.low if e.value > 0.5 else e.high - e.value  # towards .5
     seeds = (
         MANY
-        if off * MANY**0.5 < half * len(ends[0]) ** 0.5
-        else ceil((half / off) ** 2 * len(ends[0]))
+        if off * MANY**0.5 <= side * len(ends[0]) ** 0.5
+        else ceil((side / off) ** 2 * len(ends[0]))
     )
-    words = "decided" if decided else f"{seeds:,}" if seeds < MANY else f"over {MANY:,}"
+    needed = "decided" if decided else f"{seeds:,}" if seeds < MANY else f"over {MANY:,}"
     found = f"{e.value:.2f} [{e.low:.2f}, {e.high:.2f}]"
-    return f"| {short_task(task)} | `{first}` over `{second}` | {found} | {words} |"
+    return f"| {short_task(task)} | {words} | {found} | {needed} |"
 
 
-def table() -> str:
-    runs = Runs([FILE])
-    lines = ["| task | pair | probability | seeds needed |", "|---|---|---|---|"]
-    for task in runs.tasks:
-        cells = {label: cell for label in runs.labels if (cell := runs.cell(task, label))}
-        lines += [line(task, *pair, cells) for pair in PAIRS if cells.keys() >= set(pair)]
-    return "\n".join(lines) + "\n"
+def read(name: str) -> Runs:
+    return Runs([RESULTS / f"{name}.parquet"])
+
+
+def compared(name: str) -> list[str]:
+    runs = read(name)
+    return [
+        line(task, f"`{one}` over `{other}`", runs.cell(task, one), runs.cell(task, other))
+        for task in runs.tasks
+        for one, other in PAIRS[name]
+    ]
+
+
+def angles() -> list[str]:
+    """Returns what (cos, sin) of free angles bring to each row."""
+    plain, turned = read("seeds64"), read("turned")
+    return [
+        line(task, f"`{row}` with (cos, sin)", turned.cell(task, row), plain.cell(task, row))
+        for task in turned.tasks
+        for row in turned.labels
+    ]
+
+
+def table(name: str) -> str:
+    lines = angles() if name == "angles" else compared(name)
+    heads = ["| task | pair | probability | seeds needed |", "|---|---|---|---|"]
+    return "\n".join([*heads, *lines]) + "\n"
 
 
 if __name__ == "__main__":
-    print(table(), end="")
+    print(table(sys.argv[1]), end="")

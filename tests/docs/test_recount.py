@@ -13,6 +13,7 @@ PAGES = {
     "lock": "results/lock",
     "controls": "results/lock",
     "switches": "results/sensitivity",
+    "stalls": "results/sensitivity",
     "scale": "readings",
 }
 

@@ -24,8 +24,9 @@ FOUND = sorted(
     if p.parts[-3] != "theory" and p.stem not in ("search", "early")  # own formats, own tests
 )
 RUNS = {
-    "figure1/results/half": 60, "figure1/results/hard": 40, "figure1/results/seeds64": 1152,
-    "default/results/fade": 1088, "default/results/locomotion": 400,
+    "figure1/results/half": 60, "figure1/results/hard": 40, "figure1/results/seeds64": 1600,
+    "figure1/results/turned": 640, "figure1/results/switch": 384,
+    "default/results/fade": 1088, "default/results/locomotion": 544,
     "figure2/results/steps10k": 90, "figure2/results/steps200k": 90,
     "components/results/locomotion": 15, "components/results/control": 10,
     "components/results/deepsea": 20, "components/results/lock5": 140,
@@ -49,7 +50,8 @@ CUT_OFF = {  # runs that ended before their budget, as the page says: SB3 on Doo
 CELLS = [  # sweeps whose table of cells a page prints; the others are printed by their scripts
     "figure1/results/half", "figure1/results/hard", "figure2/results/steps10k",
     "figure2/results/steps200k", "ablations/results/parts", "ablations/results/works",
-    "figure2/results/device10k", "figure1/results/seeds64",
+    "figure2/results/device10k", "figure1/results/seeds64", "figure1/results/turned",
+    "figure1/results/switch",
 ]  # fmt: skip
 STREAMS = ["figure1/results/half", "figure1/results/hard"]
 BY_SCRIPTS = 12  # tables of test_..._script(s) below: 5 of the components, 1, and 2 + 1 + 3
@@ -182,8 +184,9 @@ def test_the_default_is_compared_with_the_one_before_as_the_page_says():
     assert script("default/table.py")["beside"](paths, "default", "before") in pages()
 
 
-def test_pairs_of_figure_1_are_what_the_page_says():
-    assert script("figure1/pairs.py")["table"]() in pages()
+@pytest.mark.parametrize("name", ["seeds64", "turned", "switch", "angles"])
+def test_pairs_of_figure_1_are_what_the_page_says(name):
+    assert script("figure1/pairs.py")["table"](name) in pages()
 
 
 @pytest.mark.parametrize("name", ["ablate", "lock10", "fade", "long"])
