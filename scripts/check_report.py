@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from rliable import library, metrics  # pyright: ignore[reportMissingImports]
 
-REPS, LAST = 2000, 5
+REPS, LAST, LATE = 2000, 5, 0.75
 
 
 def read_table(path: Path) -> list[dict[str, str]]:
@@ -40,30 +40,34 @@ def name_of(task: dict) -> str:
     return f"{task['id']} ({options})" if options else task["id"]
 
 
-def read_packed(file: Path) -> Iterator[tuple[str, dict, list[float]]]:
-    """Label, task and evaluations of every run."""
+def read_packed(file: Path) -> Iterator[tuple[str, dict, list[tuple[int, float]]]]:
+    """Label, task and evaluations of every run, each with its environment steps."""
     import pyarrow.parquet as parquet
 
-    for row in parquet.read_table(file, columns=["label", "task", "eval/return"]).to_pylist():
-        returns = [value for value in row["eval/return"] if value is not None]
-        yield row["label"], json.loads(row["task"]), returns
+    columns = ["label", "task", "env_steps", "eval/return"]
+    for row in parquet.read_table(file, columns=columns).to_pylist():
+        evals = zip(row["env_steps"], row["eval/return"], strict=True)
+        yield row["label"], json.loads(row["task"]), [e for e in evals if e[1] is not None]
 
 
-def read_sweep(root: Path) -> Iterator[tuple[str, dict, list[float]]]:
-    """Label, task and evaluations of every run."""
+def read_sweep(root: Path) -> Iterator[tuple[str, dict, list[tuple[int, float]]]]:
+    """Label, task and evaluations of every run, each with its environment steps."""
     for row in json.loads((root / "sweep.json").read_text())["runs"]:
         lines = (root / row["name"] / "metrics.jsonl").read_text().splitlines()
-        returns = [r["eval/return"] for r in map(json.loads, lines) if "eval/return" in r]
-        yield row["label"], json.loads((root / row["name"] / "task.json").read_text()), returns
+        rows = [r for r in map(json.loads, lines) if "eval/return" in r]
+        evals = [(r["env_steps"], r["eval/return"]) for r in rows]
+        yield row["label"], json.loads((root / row["name"] / "task.json").read_text()), evals
 
 
 def read_runs(roots: list[Path]) -> Finals:
     found: dict[tuple[str, str], list[float]] = {}
     scales: dict[str, float] = {}
     for root in roots:
-        for label, task, returns in read_sweep(root) if root.is_dir() else read_packed(root):
-            name = name_of(task)
-            found.setdefault((name, label), []).append(float(np.mean(returns[-LAST:])))
+        for label, task, evals in read_sweep(root) if root.is_dir() else read_packed(root):
+            name, end = name_of(task), evals[-1][0]
+            late = [value for steps, value in evals[-LAST:] if steps >= LATE * end]
+            found.setdefault((name, label), []).append(float(np.mean(late)))
+            returns = [value for _, value in evals]
             best = task.get("max_return") or max(abs(max(returns)), scales.get(name, 0.0))
             scales[name] = float(best)
     return Finals({key: np.array(values) for key, values in found.items()}, scales)

@@ -6,10 +6,11 @@
     python experiments/default/table.py FILE… --across        # one line for each row
     python experiments/default/table.py FILE… --singles       # one line for each run
 
-The score of a run is the mean of its last five evaluations: the normalised return where the task
-states its largest return, else the success rate. The row is compared with the other row that has
-the largest IQM of scores, by the probability that one of its runs ends with the larger return; it
-is below by more than chance where the 95 % interval lies below .5.
+The score of a run is the mean of its last five evaluations, of those in its last quarter: the
+normalised return where the task states its largest return, else the success rate. The row is
+compared with the other row that has the largest IQM of scores, by the probability that one of its
+runs ends with the larger return; it is below by more than chance where the 95 % interval lies
+below .5.
 """
 
 from __future__ import annotations
@@ -32,11 +33,10 @@ HEAD = "| task | row | seeds | score, IQM | above half | return, IQM | against t
 
 def score(run: RunData) -> float:
     """Returns the mean score of the last evaluations. Raises LPOError where there is none."""
-    curves = (run.curve(name)[1] for name in SCORES)
-    found = next((values for values in curves if values.size), None)
+    found = next((name for name in SCORES if run.curve(name)[1].size), None)
     if found is None:
         raise LPOError(f"{run.path} has no score; pass runs of tasks that declare a success.")
-    return float(found[-LAST:].mean())
+    return run.ending(found)
 
 
 def iqm_of_tasks(scores: Scores) -> np.ndarray:

@@ -4,8 +4,9 @@
     python experiments/figure1/pairs.py switch    # rows that differ in when the policy changes
     python experiments/figure1/pairs.py angles    # each row with (cos, sin) over itself without
 
-An interval that holds .5 leaves a pair undecided; then the last column says how many seeds a row
-would need, if the probability is as found: an interval shrinks with their root.
+An interval that holds .5 leaves a pair undecided; then the next column says how many seeds a row
+would need, if the probability is as found: an interval shrinks with their root. The last column
+has the last evaluation alone. All rows have it at the same step; their other ones may lie apart.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from lpo.report.runs import RunData, Runs
-from lpo.report.stats import estimate, improvement
+from lpo.report.stats import Estimate, estimate, improvement
 from lpo.report.tables import short_task
 
 RESULTS = Path(__file__).parent / "results"
@@ -35,19 +36,25 @@ MANY = 10_000  # seeds that nobody will run
 
 
 def line(task: str, words: str, first: list[RunData], second: list[RunData]) -> str:
-    ends = [np.array([run.final for run in cell]) for cell in (first, second)]
-    e = estimate(improvement, [ends[0]], [ends[1]])
+    e, last = (beats(first, second, end) for end in ("final", "last"))
     decided = e.low > 0.5 or e.high < 0.5
     off = abs(e.value - 0.5)
     side = e.value - e.low if e.value > 0.5 else e.high - e.value  # towards .5
     seeds = (
         MANY
-        if off * MANY**0.5 <= side * len(ends[0]) ** 0.5
-        else ceil((side / off) ** 2 * len(ends[0]))
+        if off * MANY**0.5 <= side * len(first) ** 0.5
+        else ceil((side / off) ** 2 * len(first))
     )
     needed = "decided" if decided else f"{seeds:,}" if seeds < MANY else f"over {MANY:,}"
-    found = f"{e.value:.2f} [{e.low:.2f}, {e.high:.2f}]"
-    return f"| {short_task(task)} | {words} | {found} | {needed} |"
+    found, alone = (f"{x.value:.2f} [{x.low:.2f}, {x.high:.2f}]" for x in (e, last))
+    return f"| {short_task(task)} | {words} | {found} | {needed} | {alone} |"
+
+
+def beats(first: list[RunData], second: list[RunData], end: str) -> Estimate:
+    """Returns how probably a run of the first cell ends above one of the second."""
+    return estimate(
+        improvement, *([np.array([getattr(run, end) for run in cell])] for cell in (first, second))
+    )
 
 
 def read(name: str) -> Runs:
@@ -75,7 +82,10 @@ def angles() -> list[str]:
 
 def table(name: str) -> str:
     lines = angles() if name == "angles" else compared(name)
-    heads = ["| task | pair | probability | seeds needed |", "|---|---|---|---|"]
+    heads = [
+        "| task | pair | probability | seeds needed | last evaluation |",
+        "|---|---|---|---|---|",
+    ]
     return "\n".join([*heads, *lines]) + "\n"
 
 

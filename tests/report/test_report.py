@@ -184,6 +184,20 @@ def test_bad_input_of_a_report(sweep, tmp_path, capsys):
     assert "pass another --out" in capsys.readouterr().err
 
 
+def test_a_final_return_is_read_at_the_end_however_often_a_run_was_evaluated(tmp_path):
+    """A run that climbs along a line: five of 20 evaluations are late, and only two of 5."""
+    for name, evaluations in (("often", 20), ("seldom", 5)):
+        path = write_run(tmp_path / name, [1.0] * evaluations, steps=20_000)
+        rows = [
+            {"env_steps": s, "eval/return": s / 20_000}
+            for s in range(20_000 // evaluations, 20_001, 20_000 // evaluations)
+        ]
+        (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    often, seldom = (Runs([tmp_path / name]).runs[0] for name in ("often", "seldom"))
+    assert often.final == pytest.approx(np.mean([0.8, 0.85, 0.9, 0.95, 1.0]))
+    assert seldom.final == pytest.approx(np.mean([0.8, 1.0]))
+
+
 def test_a_task_may_declare_the_return_that_scores_0(tmp_path):
     task = {"id": "Acrobot-v1", "min_return": -500.0, "max_return": -100.0}
     for name, algo, last in (("a", "ppo", -320.0), ("b", "lpo", -280.0)):
@@ -195,11 +209,13 @@ def test_a_task_may_declare_the_return_that_scores_0(tmp_path):
 
 def test_a_task_without_a_largest_return_is_scaled_by_the_best_seen(tmp_path):
     task = {"id": "MountainCarContinuous-v0"}
-    write_run(tmp_path / "a", [-10.0, 50.0], task=task, algo="ppo", threshold=None)
+    write_run(
+        tmp_path / "a", [0, 0, 0, 0, 0, 0, -10.0, 50.0], task=task, algo="ppo", threshold=None
+    )
     write_run(tmp_path / "b", [-10.0, 100.0], task=task, algo="lpo", threshold=None)
     runs = Runs([tmp_path])
     assert runs.scale(runs.tasks[0]) == 100.0
-    assert runs.scores("ppo")[0].tolist() == [0.2]  # mean of −10 and 50
+    assert runs.scores("ppo")[0].tolist() == [40 / 3 / 100]  # of the last quarter: 0, −10 and 50
     assert cell_rows(runs)[0]["share_above_half"] is None
     assert lpo("report", tmp_path, "--no-clips", "--out", tmp_path / "r") == 0
     assert "over the best return seen" in (tmp_path / "r" / "index.html").read_text()

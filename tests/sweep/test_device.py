@@ -324,6 +324,27 @@ def test_buffers_that_overflow_grow_and_no_turn_is_lost(tmp_path, monkeypatch, c
     assert plain.read_bytes() == tight.read_bytes()
 
 
+def evaluated(path):
+    rows = map(json.loads, (path / "run" / "metrics.jsonl").read_text().splitlines())
+    return np.array([0, *(row["env_steps"] for row in rows if "eval/return" in row)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algo", ["eniac", "lpo", "lpo-s"])
+def test_evaluations_come_in_time_whatever_the_rollouts_do(tmp_path, algo):
+    """Also after a stop between two of them, which leaves no trace."""
+    item = Item("run", algo, small(algo, steps=4000, eval_every=600))
+    assert GroupRun(tmp_path / "whole", [item]).finish([])
+    gaps = np.diff(evaluated(tmp_path / "whole"))
+    assert 4000 // 600 <= len(gaps) <= 12 and gaps.max() <= 660
+    group = GroupRun(tmp_path / "cut", [item])
+    assert not group.finish([2])  # one visit, and its state
+    assert (group.evaluated == group.reached()) == (algo == "eniac")
+    assert GroupRun(tmp_path / "cut", [item]).finish([])
+    whole, cut = (tmp_path / n / "run" / "metrics.jsonl" for n in ("whole", "cut"))
+    assert whole.read_bytes() == cut.read_bytes()
+
+
 class Costly(Tight):
     costly = True
 

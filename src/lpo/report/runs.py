@@ -16,7 +16,7 @@ from lpo.runs import record, store
 from lpo.runs.directory import task_line
 from lpo.runs.record import Record, Row, VisitCounts
 
-LAST = 5  # evaluations whose mean is the final score
+LAST, LATE = 5, 0.75  # the final score is the mean of at most 5 evaluations of the last quarter
 PASS = 0.5  # share of the largest return that a seed must exceed to count as "above half"
 
 
@@ -68,8 +68,15 @@ class RunData:
 
     @property
     def final(self) -> float:
-        """The mean of the last evaluations."""
-        return float(self.curve(self.score_metric)[1][-LAST:].mean())
+        return self.ending(self.score_metric)
+
+    def ending(self, metric: str) -> float:
+        """Returns the mean of the last five evaluations, of those in the last quarter of the run.
+
+        Without the second half a row that is evaluated seldom would be read earlier in its life.
+        """
+        steps, values = self.curve(metric)
+        return float(values[-LAST:][steps[-LAST:] >= LATE * steps[-1]].mean())
 
     @property
     def last(self) -> float:

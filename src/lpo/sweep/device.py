@@ -202,6 +202,7 @@ class GroupRun:
         self.best = Best(np.full(len(items), -np.inf), np.zeros(len(items), int), None)
         self.seconds = 0.0
         self.saved = 0  # environment steps at the last save
+        self.evaluated = 0  # and at the last evaluation
         self.drift = Drift(self.env.description["id"], np.ones(self.env.obs_size, bool))
         self.restore()
 
@@ -224,6 +225,7 @@ class GroupRun:
         best = host(tree["best"])
         self.best = Best(saved.arrays["best/score"], saved.arrays["best/env_steps"], best)
         self.seconds = saved.record["seconds"]
+        self.evaluated = saved.record.get("evaluated", self.reached())  # older ones: just then
         for file, length in zip(self.logs(), saved.record["logs"], strict=True):
             with open(file, "ab") as log:
                 log.truncate(min(length, log.tell()))  # a damaged log may be too short
@@ -256,7 +258,7 @@ class GroupRun:
         arrays = trees.flatten("group", self.tree())
         arrays |= {"best/score": self.best.score, "best/env_steps": self.best.env_steps}
         record = {"logs": sizes, "log_sha256": sums, "seconds": self.seconds}
-        record["runs"] = [item.name for item in self.items]
+        record |= {"evaluated": self.evaluated, "runs": [item.name for item in self.items]}
         self.folder.parent.mkdir(exist_ok=True)
         checkpoint.save(self.folder, f"{reached:012d}", arrays, record)
         checkpoint.prune(self.folder, KEPT)
@@ -331,10 +333,10 @@ class GroupRun:
         return self.reached() >= self.config.steps
 
     def turns(self) -> int:
-        """Policy changes between two visits of the host."""
+        """Policy changes between two visits of the host, by the longest rollout."""
         c = self.config
         every = c.evaluation.every or c.checkpoints.every
-        return max(1, min(every, c.steps) // c.switch.rollout)
+        return max(1, min(every, c.steps) // self.program.parts.switch.capacity)
 
     def reached(self) -> int:
         return int(np.asarray(self.group.moving.env_steps).min())
@@ -353,20 +355,21 @@ class GroupRun:
 
         Returns the buffers of the physics that were too small, as bits; nothing is kept then.
         """
-        before = np.asarray(self.group.moving.env_steps).sum(dtype=int)
+        before = np.asarray(self.group.moving.env_steps)
         overflow = metrics.pop("rollout/overflow").max()
         scores = {}
-        if self.config.evaluation.every:
+        if self.due(np.asarray(group.moving.env_steps).min(), before.min()):
             scores = host(self.program.evaluate(group, self.axes))
             overflow = max(overflow, scores.pop("eval/overflow").max())
         if overflow:
             return int(overflow)
         self.group = group
         if scores:
+            self.evaluated = self.reached()
             self.keep_best(scores["eval/return"])
         spent = time.perf_counter() - began
         self.seconds += spent
-        steps = int(np.asarray(self.group.moving.env_steps).sum(dtype=int) - before)
+        steps = int((np.asarray(self.group.moving.env_steps) - before).sum(dtype=int))
         rows = self.rows_of(metrics, scores)
         self.check_finite(rows)
         self.check_weights()
@@ -374,6 +377,12 @@ class GroupRun:
         self.say(steps / spent, scores or {k: v[-1] for k, v in metrics.items()})
         self.warn_of_drift()
         return 0
+
+    def due(self, now: int, before: int) -> bool:
+        """Whether to evaluate: at the end, and where another visit would come too late."""
+        every = self.config.evaluation.every
+        late = now - self.evaluated + now - before > every
+        return every > 0 and (late or now >= self.config.steps)
 
     def warn_of_drift(self) -> None:
         """Warns of observations that grow without bound, by the statistics that normalise them."""
