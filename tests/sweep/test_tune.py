@@ -102,11 +102,11 @@ def test_scores_and_pruning_by_hand(tmp_path):
     search = tune.read_search(write(tmp_path))
     study = tune.open_study(tmp_path, search)
     (first,) = tune.next_trials(study, tmp_path, search, 1)
-    log(tmp_path, first, [0.0] * 3 + [1, 2, 3, 4, 5], [0.0, 4.0])
+    log(tmp_path, first, [0.0] * 3 + [1, 2, 3, 4, 8], [0.0, 4.0])
     with tune.ended_by(study, [first]) as states:
         states |= {item.name: "done" for item in first.items}
     done = study.trials[0]
-    assert done.value == (3.0 + 2.0) / 2  # means of the last five, and of both
+    assert done.value == (5.0 + 4.0) / 2  # of the last quarter: 3, 4 and 8, and 4
     assert done.intermediate_values == {0: 0.0, 1: 2.0}  # as far as both runs are
     (second,) = tune.next_trials(study, tmp_path, search, 1)
     log(tmp_path, second, [9.0], [9.0])

@@ -20,6 +20,14 @@ LAST, LATE = 5, 0.75  # the final score is the mean of at most 5 evaluations of 
 PASS = 0.5  # share of the largest return that a seed must exceed to count as "above half"
 
 
+def ending(steps: np.ndarray, values: np.ndarray) -> float:
+    """Returns the mean of the last five values, of those in the last quarter of the steps.
+
+    Without the second half a row that is evaluated seldom would be read earlier in its life.
+    """
+    return float(values[-LAST:][steps[-LAST:] >= LATE * steps[-1]].mean())
+
+
 @dataclass(frozen=True)
 class RunData:
     """A run as a report sees it; the same from a run directory and from a packed file."""
@@ -71,12 +79,7 @@ class RunData:
         return self.ending(self.score_metric)
 
     def ending(self, metric: str) -> float:
-        """Returns the mean of the last five evaluations, of those in the last quarter of the run.
-
-        Without the second half a row that is evaluated seldom would be read earlier in its life.
-        """
-        steps, values = self.curve(metric)
-        return float(values[-LAST:][steps[-LAST:] >= LATE * steps[-1]].mean())
+        return ending(*self.curve(metric))
 
     @property
     def last(self) -> float:

@@ -21,7 +21,7 @@ import numpy as np
 from lpo import files
 from lpo.errors import LPOError, nearest
 from lpo.options import Count, PositiveInt, options
-from lpo.report.runs import LAST
+from lpo.report.runs import ending
 from lpo.runs.directory import RunDirectory
 from lpo.sweep.board import Board, shown
 from lpo.sweep.grid import Grid, Item, expand
@@ -41,7 +41,7 @@ class Settings:
     trials: PositiveInt = 20
     """Trials of the whole search."""
     metric: str = "eval/return"
-    """Metric that is compared: the mean of its last five values, over all runs of a trial."""
+    """Metric that is compared: its final value as in a report, mean over all runs of a trial."""
     direction: Literal["maximize", "minimize"] = "maximize"
     """Whether more of it is better."""
     prune: bool = True
@@ -182,19 +182,20 @@ class Running:
         self.items = search.items(trial.number, self.values)
         self.pruned = False
 
-    def curves(self) -> list[list[float]]:
-        """Returns the values of the metric that each run has logged."""
+    def curves(self) -> list[np.ndarray]:
+        """Returns the steps and values of the metric that each run has logged: two rows."""
         found = []
         for item in self.items:
             run = RunDirectory(self.root / item.name)
             rows = run.metrics() if run.metrics_file.exists() else []
-            found.append([row[self.metric] for row in rows if self.metric in row])
+            rows = [(row["env_steps"], row[self.metric]) for row in rows if self.metric in row]
+            found.append(np.array(rows, float).reshape(-1, 2).T)
         return found
 
     def report(self) -> None:
         """Tells Optuna every mean over all runs that is new; it may then give the trial up."""
         known = self.study.trials[self.trial.number].intermediate_values
-        for step, values in enumerate(zip(*self.curves(), strict=False)):
+        for step, values in enumerate(zip(*(y for _, y in self.curves()), strict=False)):
             if step not in known:
                 self.trial.report(float(np.mean(values)), step)
                 self.pruned = self.pruned or self.trial.should_prune()
@@ -202,9 +203,9 @@ class Running:
     def score(self) -> float | None:
         """Returns the mean over runs of their last values; None where a run has logged none."""
         curves = self.curves()
-        if not all(curves):
+        if not all(curve.size for curve in curves):
             return None
-        return float(np.mean([np.mean(curve[-LAST:]) for curve in curves]))
+        return float(np.mean([ending(*curve) for curve in curves]))
 
 
 class TrialBoard(Board):
