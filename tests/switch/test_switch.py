@@ -1,13 +1,24 @@
 """Rollout schedules against the formula."""
 
 import math
+from types import SimpleNamespace
+from typing import Any
 
 import jax
 import numpy as np
 import pytest
 
+from lpo.config import configure
 from lpo.engine.rollout import empty_rollout
-from lpo.switch import Look, every, growth, growth_iterations, growth_sizes, ramp
+from lpo.switch import (
+    Look,
+    every,
+    growth,
+    growth_iterations,
+    growth_sizes,
+    ramp,
+    sizes_by_steps,
+)
 
 
 def run(switch, turns):
@@ -43,6 +54,21 @@ def test_the_schedule_just_covers_any_budget(budget):
     assert growth_sizes(2048, k).sum() >= budget
     assert k == 1 or growth_sizes(2048, k - 1).sum() < budget
     assert growth(2048, k).capacity == growth_sizes(2048, k).max()
+
+
+def test_growth_by_steps_by_hand():
+    """N = 100, T = 200: 1.005^0 = 1, 1.005^100 = 1.6467, 1.005^265 = 3.7496; then 640 > 500."""
+    assert sizes_by_steps(100, 200, 500).tolist() == [100, 165, 375]
+    problem: Any = SimpleNamespace(steps=500)
+    switch = configure("lpo", rollout=100, growth_steps=200).switch.make(problem)
+    assert run(switch, 4) == [100, 165, 375, 375] and switch.capacity == 375
+
+
+def test_the_readings_of_the_papers_growth():
+    """The table of docs/readings.md: policies within 2e6 steps, and the last rollout."""
+    sizes = sizes_by_steps(2048, 2_000_000, 2_000_000)
+    assert (len(sizes), sizes[-1]) == (618, 5557)
+    assert growth_sizes(2048, 2_000_000)[:977].max() == 2049
 
 
 def test_sizes_never_shrink():

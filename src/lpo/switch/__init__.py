@@ -14,6 +14,7 @@ from lpo.switch.base import (
     growth_iterations,
     growth_sizes,
     ramp,
+    sizes_by_steps,
 )
 from lpo.switch.sensitivity import Sensitivity, sensitivity
 
@@ -33,4 +34,5 @@ __all__ = [
     "growth_sizes",
     "ramp",
     "sensitivity",
+    "sizes_by_steps",
 ]

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from lpo.errors import LPOError, named
 from lpo.math.arrays import Scalar
 from lpo.math.nets import ActorCritic
 from lpo.math.normalize import Moments
@@ -115,8 +116,19 @@ class Growth(SwitchOptions):
     kind: ClassVar[str] = "growth"
     iterations: Annotated[PositiveInt | None, Short("growth_iterations")] = None
     """K of the growth (1+1/K)^k; by default solved from the step budget."""
+    horizon: Annotated[PositiveInt | None, Short("growth_steps")] = None
+    """T of the growth (1+1/T)^t instead, where t is the number of environment steps so far."""
+
+    def __post_init__(self) -> None:
+        if self.iterations and self.horizon:
+            raise LPOError(
+                f"{named('growth_iterations')} and {named('growth_steps')} are two readings of one "
+                "schedule; leave one of them out."
+            )
 
     def make(self, problem: Problem) -> Switch:
+        if self.horizon:
+            return schedule(sizes_by_steps(self.rollout, self.horizon, problem.steps))
         iterations = self.iterations or growth_iterations(self.rollout, problem.steps)
         return growth(self.rollout, iterations)
 
@@ -125,6 +137,15 @@ def growth_sizes(n: int, iterations: int) -> np.ndarray:
     """Returns T_k = ⌈(1 + 1/K)^k N⌉ for k = 0 … K−1 (line 5 of Algorithm 7)."""
     k = np.arange(iterations)
     return np.ceil((1 + 1 / iterations) ** k * n - 1e-9).astype(np.int64)
+
+
+def sizes_by_steps(n: int, horizon: int, budget: int) -> np.ndarray:
+    """Returns ⌈(1 + 1/T)^t N⌉ for the t steps before each rollout, as the paper's text has it."""
+    sizes, t = [], 0
+    while t < budget:
+        sizes.append(int(np.ceil(np.exp(t * np.log1p(1 / horizon)) * n - 1e-9)))
+        t += sizes[-1]
+    return np.array(sizes)
 
 
 def growth_iterations(n: int, budget: int) -> int:
