@@ -26,7 +26,7 @@ FOUND = sorted(
 RUNS = {
     "figure1/results/half": 60, "figure1/results/hard": 40, "figure1/results/seeds64": 1600,
     "figure1/results/turned": 640, "figure1/results/switch": 384,
-    "default/results/fade": 1088, "default/results/locomotion": 544,
+    "default/results/fade": 1088, "default/results/locomotion": 640,
     "figure2/results/steps10k": 90, "figure2/results/steps200k": 90,
     "components/results/locomotion": 15, "components/results/control": 10,
     "components/results/deepsea": 20, "components/results/lock5": 140,
