@@ -1,9 +1,8 @@
 """Compute a report's numbers again with rliable, from the runs' own files, and compare.
 
     pip install rliable 'pandas<3' pyarrow
-    python scripts/build_results.py
-    python scripts/check_report.py experiments/figure1/results/half.parquet \\
-        --report build/reports/figure1-half
+    lpo report experiments/figure1/results/half.parquet
+    python scripts/check_report.py experiments/figure1/results/half.parquet   # and ./report
     python scripts/check_report.py runs/figure1-half      # a sweep and the report inside it
 
 Reads packed files, or metrics.jsonl, task.json and sweep.json of the runs of a sweep, and the data
@@ -36,6 +35,8 @@ class Finals(NamedTuple):
 
 
 def name_of(task: dict) -> str:
+    if task.get("threshold") is not None:
+        return f"{task['id']} ({task['preset']}: {task['quantity']} > {task['threshold']:g})"
     options = ", ".join(f"{key}={value}" for key, value in task.get("env_kwargs", {}).items())
     return f"{task['id']} ({options})" if options else task["id"]
 
@@ -114,9 +115,11 @@ def main() -> None:
     parser.add_argument("roots", nargs="+", type=Path)
     parser.add_argument("--report", type=Path)
     options = parser.parse_args()
-    if options.report is None and not options.roots[0].is_dir():
-        parser.error("packed files have no report beside them; pass --report")
-    worst = differences(options.roots, (options.report or options.roots[0] / "report") / "data")
+    first = options.roots[0]  # by default the report is where `lpo report` writes it
+    report = options.report or (first / "report" if first.is_dir() else Path("report"))
+    if not (report / "data").is_dir():
+        parser.error(f"{report} holds no report; make one with `lpo report`, or pass --report")
+    worst = differences(options.roots, report / "data")
     print(", ".join(f"{name}: {value:.1e}" for name, value in worst.items()))
     sys.exit(int(not np.max(list(worst.values())) <= 1e-6))  # nor is nan an agreement
 
