@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from lpo.report.runs import RunData, Runs
-from lpo.report.stats import Estimate, estimate, improvement, iqm
+from lpo.report.stats import Estimate, estimate, improvement, iqm, rank_correlation
 from lpo.report.tables import short_task
 
 HERE = Path(__file__).parent
@@ -126,12 +126,6 @@ def switches() -> str:
     return "\n".join(lines)
 
 
-def rank(values: np.ndarray) -> np.ndarray:
-    """The place of each value in their order; equal values share the mean of their places."""
-    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return (np.cumsum(counts) - (counts + 1) / 2)[which]
-
-
 def stalls() -> str:
     """Policies of runs that end above half and of the others, 1M steps of SparseHalfCheetah."""
     lines = [
@@ -143,8 +137,8 @@ def stalls() -> str:
         final, count = np.array([(r.final, r.switches) for r in runs if r.label == label]).T
         above = final > 500
         cells = [f"{sum(each)} | {span(count[each], '.0f')}" for each in (above, ~above)]
-        together = np.corrcoef(rank(count), rank(final))[0, 1]
-        lines.append(f"| `{label}` | {' | '.join(cells)} | {together:.2f} |")
+        together = f"{rank_correlation(count, final):.2f}"
+        lines.append(f"| `{label}` | {' | '.join(cells)} | {together} |")
     return "\n".join(lines)
 
 

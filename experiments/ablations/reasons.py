@@ -19,7 +19,7 @@ import numpy as np
 
 from lpo.report.figures import panel
 from lpo.report.runs import RunData, Runs
-from lpo.report.stats import Estimate, estimate, improvement, iqm
+from lpo.report.stats import Estimate, estimate, improvement, iqm, rank_correlation
 from lpo.report.tables import markdown, spread
 
 HERE = Path(__file__).parent
@@ -126,12 +126,6 @@ def figure1() -> str:
     return markdown([{"task": t, "label": x, "turned early": value} for t, x, value in shares])
 
 
-def ranks(values: np.ndarray) -> np.ndarray:
-    """From 0 on, ties sharing their mean."""
-    below = (values[:, None] > values).sum(1)
-    return below + ((values[:, None] == values).sum(1) - 1) / 2
-
-
 def early() -> tuple[np.ndarray, np.ndarray]:
     """Shares and final returns of all ablations on SparseHalfCheetah."""
     runs = [run for run in cheetahs("parts") if run.label not in SAME] + cheetahs("reasons")
@@ -149,7 +143,7 @@ def explained() -> tuple[float, float]:
 
 def words() -> str:
     share, final = early()
-    correlation = np.corrcoef(ranks(share), ranks(final))[0, 1]
+    correlation = rank_correlation(share, final)
     less, more = final[share < 0.5], final[share >= 0.5]
     rows, seeds = explained()
     return (

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lpo.report.stats import estimate, estimate_curve, improvement, iqm, profile
+from lpo.report.stats import estimate, estimate_curve, improvement, iqm, profile, rank_correlation
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "data" / "rliable_reference.json").read_text())
 X, Y = np.array(REFERENCE["x"]), np.array(REFERENCE["y"])
@@ -75,3 +75,10 @@ def test_intervals_cover():
         for e in (estimate(iqm, [rng.normal(size=20)], reps=300, seed=i) for i in range(200))
     ]
     assert 0.85 < np.mean(hits) < 0.99
+
+
+def test_a_rank_correlation_by_hand():
+    """Ranks 0, 1.5, 1.5, 3 and 0, 1, 2, 3: Σ of products about the means 4.5, of squares 4.5, 5."""
+    x, y = np.array([1.0, 7.0, 7.0, 9.0]), np.array([-5.0, 0.0, 10.0, 11.0])
+    assert rank_correlation(x, y) == pytest.approx(4.5 / np.sqrt(4.5 * 5))
+    assert rank_correlation(x, -x) == pytest.approx(-1)

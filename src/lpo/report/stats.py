@@ -80,3 +80,13 @@ def estimate_curve(curves: np.ndarray, seed: int = 0) -> Estimate:
     """Returns the IQM over runs at every point of ``curves`` [runs, points]."""
     points = [estimate(iqm, [column], seed=seed) for column in curves.T]
     return Estimate(*(np.array(part) for part in zip(*points, strict=True)))
+
+
+def rank_correlation(x: np.ndarray, y: np.ndarray) -> float:
+    """Returns Spearman's correlation: that of the ranks, where ties share their mean rank."""
+    return float(np.corrcoef(ranks(x), ranks(y))[0, 1])
+
+
+def ranks(values: np.ndarray) -> np.ndarray:
+    below = (values[:, None] > values).sum(1)
+    return below + ((values[:, None] == values).sum(1) - 1) / 2
