@@ -5,7 +5,8 @@
 
 Budgets were fixed before the first run of the default on any of these tasks. `ablate-…` leaves out
 one ingredient of the default at a time, and `lock10` has every row: development tasks, new seeds.
-`switch-…` holds rows that differ in when the policy changes.
+`switch-…` holds rows that differ in when the policy changes, `readings-…` the paper's growth in
+environment steps.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ ROWS = DEFAULT | {name: {"algo": name} for name in ("lpo", "rnd", "ppo")}
 SB3 = {"sb3": {"algo": "ppo", "preset": "sb3"}}
 FIGURE_1 = {name: {"algo": name} for name in ("ppo", "rnd", "eniac", "lpo", "lpo-s")}
 LAMBDAS = ("gae_lambda", "value_lambda", "lambda_int")
+BY_STEPS = {"algo": "lpo", "growth_steps": 2_000_000}  # growth by environment steps
+STEPS = {"lpo-steps": BY_STEPS}
+TURNED_STEPS = {"lpo-steps-turned": BY_STEPS | {"periodic": "auto"}}
 TURNED = {name: row | {"periodic": "auto"} for name, row in FIGURE_1.items()}
 QUICK = ORIGINAL | {"learning_rate": 5e-4} | dict.fromkeys(LAMBDAS, 0.8)
 NEAR = ORIGINAL | {"gae_lambda": 0.6}  # a policy that looks less far ahead than its critic
@@ -112,6 +116,10 @@ TASKS: dict[str, tuple[str, int, dict[str, dict[str, Any]], dict[str, Any]]] = {
     "hopper-sb3": (HOPPER, 2_000_000, SB3, HALF),
     "walker-sb3": (WALKER, 2_000_000, SB3, BOTH),
     "cheetah-sb3": (CHEETAH, 2_000_000, SB3, BOTH),
+    "readings-hopper": (HOPPER, 2_000_000, STEPS, HALF),
+    "readings-walker": (WALKER, 2_000_000, STEPS, BOTH),
+    "readings-cheetah": (CHEETAH, 2_000_000, STEPS, BOTH),
+    "readings-turned": (CHEETAH, 2_000_000, TURNED_STEPS, BOTH),
     "long-walker": (WALKER, 10_000_000, LONG, {"threshold": ["hard"]}),
     "long-cheetah": (CHEETAH, 10_000_000, LONG, {"threshold": ["hard"]}),
     "dense-pole": ("CartPole-v1", 300_000, DENSE | SB3, {}),

@@ -3,6 +3,7 @@
     python experiments/figure1/pairs.py seeds64   # MuJoCo's angles; or turned: (cos, sin) of them
     python experiments/figure1/pairs.py switch    # rows that differ in when the policy changes
     python experiments/figure1/pairs.py angles    # each row with (cos, sin) over itself without
+    python experiments/figure1/pairs.py readings  # growth by environment steps, by rollouts, none
 
 An interval that holds .5 leaves a pair undecided; then the next column says how many seeds a row
 would need, if the probability is as found: an interval shrinks with their root. The last column
@@ -80,8 +81,22 @@ def angles() -> list[str]:
     ]
 
 
+def readings() -> list[str]:
+    """Returns how growth by environment steps compares with growth by rollouts and with none."""
+    grown = read("readings")
+    bases = {"lpo-steps": read("seeds64"), "lpo-steps-turned": read("turned")}
+    return [
+        line(task, f"`{row}` over `{other}`", cell, bases[row].cell(task, other))
+        for task, row, cell in grown.cells()
+        for other in ("lpo", "eniac")
+    ]
+
+
+WITH_OTHER_FILES = {"angles": angles, "readings": readings}
+
+
 def table(name: str) -> str:
-    lines = angles() if name == "angles" else compared(name)
+    lines = WITH_OTHER_FILES[name]() if name in WITH_OTHER_FILES else compared(name)
     heads = [
         "| task | pair | probability | seeds needed | last evaluation |",
         "|---|---|---|---|---|",
