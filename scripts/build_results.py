@@ -43,6 +43,7 @@ ALL = (
     Report("figure1-seeds64", "Figure 1, 64 seeds", ("figure1/seeds64",), "lpo"),
     Report("figure1-turned", "Figure 1, (cos, sin) of angles", ("figure1/turned",), "lpo"),
     Report("figure1-switch", "When the policy changes", ("figure1/switch",), "lpo-s"),
+    Report("figure1-readings", "Growth by environment steps", ("figure1/readings",)),
     Report("figure2-10k", "Figure 2, 10,000 steps", ("figure2/steps10k",), "lpo-norm"),
     Report("figure2-device", "Figure 2, 256 seeds", ("figure2/device10k",), "lpo-norm"),
     Report("device-host", "40 runs on the host", ("device/agreement-host",)),

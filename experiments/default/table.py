@@ -69,8 +69,12 @@ def chance(own: list[RunData], other: list[RunData]) -> str:
 
 
 def against(own: list[RunData], others: dict[str, list[RunData]]) -> str:
-    """Returns the best other row, the probability to beat it, and whether it is below."""
-    best = max(others, key=lambda x: float(iqm([np.array([score(run) for run in others[x]])])))
+    """Returns the best other row, the probability to beat it, and whether it is below.
+
+    Of rows with the same IQM, as where most runs fail, the one with the larger mean is the best.
+    """
+    scores = {name: np.array([score(run) for run in cell]) for name, cell in others.items()}
+    best = max(scores, key=lambda name: (round(float(iqm([scores[name]])), 6), scores[name].mean()))
     return f"`{best}`: {chance(own, others[best])}"
 
 

@@ -4,6 +4,7 @@
     python experiments/figure1/pairs.py switch    # rows that differ in when the policy changes
     python experiments/figure1/pairs.py angles    # each row with (cos, sin) over itself without
     python experiments/figure1/pairs.py readings  # growth by environment steps, by rollouts, none
+    python experiments/figure1/pairs.py lpo-s     # lpo-s beside lpo, with returns and policies
 
 An interval that holds .5 leaves a pair undecided; then the next column says how many seeds a row
 would need, if the probability is as found: an interval shrinks with their root. The last column
@@ -19,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from lpo.report.runs import RunData, Runs
-from lpo.report.stats import Estimate, estimate, improvement
+from lpo.report.stats import Estimate, estimate, improvement, iqm
 from lpo.report.tables import short_task
 
 RESULTS = Path(__file__).parent / "results"
@@ -32,29 +33,43 @@ SWITCHES = (
     ("ramp", "lpo"), ("constant-5500", "lpo"), ("constant-5500", "ramp"),
     ("constant-5500", "constant"), ("lpo", "constant"),
 )  # fmt: skip
+GROWTHS = ("lpo", "eniac")  # growth by rollouts, and none
+GROWN = (("lpo-steps", "lpo"), ("lpo-steps", "eniac"), ("lpo", "eniac"))
 PAIRS = {"seeds64": CLAIMS, "turned": CLAIMS, "switch": SWITCHES}
 MANY = 10_000  # seeds that nobody will run
 
 
-def line(task: str, words: str, first: list[RunData], second: list[RunData]) -> str:
+Cell = list[RunData]
+
+
+def line(task: str, words: str, first: Cell, second: Cell) -> str:
+    return compare(task, words, [first], [second])
+
+
+def compare(task: str, words: str, first: list[Cell], second: list[Cell]) -> str:
+    """Returns a line of the table; each of the two rows has a cell for every task."""
     e, last = (beats(first, second, end) for end in ("final", "last"))
+    runs = len(first[0])
     decided = e.low > 0.5 or e.high < 0.5
     off = abs(e.value - 0.5)
     side = e.value - e.low if e.value > 0.5 else e.high - e.value  # towards .5
-    seeds = (
-        MANY
-        if off * MANY**0.5 <= side * len(first) ** 0.5
-        else ceil((side / off) ** 2 * len(first))
-    )
+    seeds = MANY if off * MANY**0.5 <= side * runs**0.5 else ceil((side / off) ** 2 * runs)
     needed = "decided" if decided else f"{seeds:,}" if seeds < MANY else f"over {MANY:,}"
-    found, alone = (f"{x.value:.2f} [{x.low:.2f}, {x.high:.2f}]" for x in (e, last))
-    return f"| {short_task(task)} | {words} | {found} | {needed} | {alone} |"
+    return f"| {short_task(task)} | {words} | {interval(e)} | {needed} | {interval(last)} |"
 
 
-def beats(first: list[RunData], second: list[RunData], end: str) -> Estimate:
-    """Returns how probably a run of the first cell ends above one of the second."""
+def interval(e: Estimate) -> str:
+    return f"{e.value:.2f} [{e.low:.2f}, {e.high:.2f}]"
+
+
+def beats(first: list[Cell], second: list[Cell], end: str) -> Estimate:
+    """Returns how probably a run of the first row ends above one of the second."""
     return estimate(
-        improvement, *([np.array([getattr(run, end) for run in cell])] for cell in (first, second))
+        improvement,
+        *(
+            [np.array([getattr(run, end) for run in cell]) for cell in cells]
+            for cells in (first, second)
+        ),
     )
 
 
@@ -85,17 +100,54 @@ def readings() -> list[str]:
     """Returns how growth by environment steps compares with growth by rollouts and with none."""
     grown = read("readings")
     bases = {"lpo-steps": read("seeds64"), "lpo-steps-turned": read("turned")}
-    return [
-        line(task, f"`{row}` over `{other}`", cell, bases[row].cell(task, other))
-        for task, row, cell in grown.cells()
-        for other in ("lpo", "eniac")
+    rows = [
+        (task, label, {"lpo-steps": cell} | {x: bases[label].cell(task, x) for x in GROWTHS})
+        for task, label, cell in grown.cells()
     ]
+    alone = [
+        line(task, f"`{label}` over `{other}`", cells["lpo-steps"], cells[other])
+        for task, label, cells in rows
+        for other in GROWTHS
+    ]
+    together = [
+        compare(
+            f"all at `{threshold}`",
+            "`{}` over `{}`".format(*pair),
+            *([cells[x] for task, _, cells in rows if f"({threshold}:" in task] for x in pair),
+        )
+        for threshold in ("half", "hard")
+        for pair in GROWN
+    ]
+    return alone + together
+
+
+def sensitivity() -> str:
+    """Returns how `lpo-s` compares with `lpo`, cell by cell and over all cells."""
+    files = (("seeds64", ""), ("turned", ", (cos, sin)"))
+    found = [(read(name), words) for name, words in files]
+    rows = [
+        (short_task(task) + words, [runs.cell(task, row) for row in ("lpo-s", "lpo")])
+        for runs, words in found
+        for task in runs.tasks
+    ]
+    lines = ["| task | `lpo-s` | `lpo` | policies | `lpo-s` over `lpo` |", "|---|---|---|---|---|"]
+    for task, cells in rows:
+        returns = [estimate(iqm, [np.array([run.final for run in cell])]) for cell in cells]
+        ends = [f"{e.value:.4g} [{e.low:.4g}, {e.high:.4g}]" for e in returns]
+        policies = ", ".join(f"{np.mean([run.switches for run in cell]):.0f}" for cell in cells)
+        fields = [task, *ends, policies, interval(beats(cells[:1], cells[1:], "final"))]
+        lines.append(f"| {' | '.join(fields)} |")
+    together = beats([cells[0] for _, cells in rows], [cells[1] for _, cells in rows], "final")
+    lines.append(f"| all seven |  |  |  | {interval(together)} |")
+    return "\n".join(lines) + "\n"
 
 
 WITH_OTHER_FILES = {"angles": angles, "readings": readings}
 
 
 def table(name: str) -> str:
+    if name == "lpo-s":
+        return sensitivity()
     lines = WITH_OTHER_FILES[name]() if name in WITH_OTHER_FILES else compared(name)
     heads = [
         "| task | pair | probability | seeds needed | last evaluation |",
