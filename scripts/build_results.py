@@ -144,6 +144,8 @@ def draw_others() -> None:
     picture = runpy.run_path(str(ROOT / "experiments" / "default" / "picture.py"))
     picture["curves"](REPORTS / "default-confirm" / "figures")
     picture["ablation"](REPORTS / "default-ablate" / "figures")
+    stories = runpy.run_path(str(ROOT / "experiments" / "default" / "stories.py"))
+    stories["draw"](REPORTS / "default-first" / "figures")
 
 
 def shown() -> set[str]:

@@ -71,6 +71,12 @@ WITHOUT: dict[str, dict[str, Any]] = DEFAULT | {
         "no-target": {"kl_target": 0.0},
         "short-sight": {"gamma_ext": 0.99},
         "any-noise": {"log_std_min": -20.0},
+        "unsized": {"weighing": "fading"},
+        "fixed-weights": {"weighing": "fixed"},
+        "balanced": {"weighing": "balanced-fading"},
+        "by-returns": {"scale": "returns"},
+        "slow-policy": {"learning_rate": 1e-4},
+        "slow-predictor": {"predictor_learning_rate": 1e-4},
     }.items()
 }
 EVERY_ROW: dict[str, dict[str, Any]] = {

@@ -5,6 +5,7 @@
     python experiments/figure1/pairs.py angles    # each row with (cos, sin) over itself without
     python experiments/figure1/pairs.py readings  # growth by environment steps, by rollouts, none
     python experiments/figure1/pairs.py lpo-s     # lpo-s beside lpo, with returns and policies
+    python experiments/figure1/pairs.py figure2   # figure 2, 256 seeds
 
 An interval that holds .5 leaves a pair undecided; then the next column says how many seeds a row
 would need, if the probability is as found: an interval shrinks with their root. The last column
@@ -35,7 +36,15 @@ SWITCHES = (
 )  # fmt: skip
 GROWTHS = ("lpo", "eniac")  # growth by rollouts, and none
 GROWN = (("lpo-steps", "lpo"), ("lpo-steps", "eniac"), ("lpo", "eniac"))
-PAIRS = {"seeds64": CLAIMS, "turned": CLAIMS, "switch": SWITCHES}
+CAR = (
+    ("eniac-norm", "ppo-norm"), ("rnd-norm", "ppo-norm"), ("lpo-norm", "ppo-norm"),
+    ("lpo-s-norm", "ppo-norm"), ("lpo-norm", "eniac-norm"), ("lpo-s-norm", "lpo-norm"),
+    ("rnd-norm", "eniac-norm"), ("pcpg-norm", "pcpg-norm-reset"),
+    ("eniac-original-norm", "eniac-original-norm-reset"), ("ppo-norm", "ppo-raw"),
+    ("eniac-norm", "eniac-raw"), ("lpo-norm", "lpo-raw"),
+)  # fmt: skip
+PAIRS = {"seeds64": CLAIMS, "turned": CLAIMS, "switch": SWITCHES, "figure2": CAR}
+FILES = {"figure2": RESULTS.parents[1] / "figure2" / "results" / "device10k.parquet"}
 MANY = 10_000  # seeds that nobody will run
 
 
@@ -74,7 +83,7 @@ def beats(first: list[Cell], second: list[Cell], end: str) -> Estimate:
 
 
 def read(name: str) -> Runs:
-    return Runs([RESULTS / f"{name}.parquet"])
+    return Runs([FILES.get(name, RESULTS / f"{name}.parquet")])
 
 
 def compared(name: str) -> list[str]:

@@ -50,7 +50,7 @@ def test_train_leaves_a_whole_run_directory(run, capsys):
     assert any((run / "tensorboard").iterdir())
 
 
-def test_config_replays_a_run(run, tmp_path):
+def test_config_replays_a_run(run, tmp_path, capsys):
     assert lpo("train", "--config", run / "config.json", "--out", tmp_path / "again") == 0
     for name in ("metrics.jsonl", "checkpoints/000000001200.safetensors"):
         assert (tmp_path / "again" / name).read_bytes() == (run / name).read_bytes()
@@ -60,6 +60,8 @@ def test_config_replays_a_run(run, tmp_path):
     assert json.loads((tmp_path / "s5" / "config.json").read_text())["seed"] == 5
     again = ["--algo", "ppo", "--steps", "160", "--out", tmp_path / "ppo"]
     assert lpo("train", "--config", run / "config.json", *again) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert [line[:7] for line in said[-4:]] == ["why    ", "try    ", "curve  ", "run    "]
     replayed = RunDirectory(tmp_path / "ppo").config()
     assert (replayed.algo, replayed.bonus.kind, replayed.network.hidden) == ("ppo", "none", (8,))
 

@@ -52,9 +52,15 @@ LOST = [0.0] * 5 + [0.4] * 10 + [0.1] * 5
         ),
         (
             "found and lost",
-            run(0.3, 0.0, **{"eval/success": 0.9})[:-1] + run(0.3, 0.1)[-1:],
+            run(0.3, 0.9)[:-10] + run(0.3, 0.1)[-10:],
             "the best score was 0.9 and is 0.1 now",
             "larger rollout",
+        ),
+        (  # a score that wavers about ½ is not lost
+            "still learning",
+            run(0.3, 0.52)[:-2] + run(0.3, 0.2)[-2:],
+            "30.00% at the end",
+            "--steps 40000",
         ),
         ("still learning", run(0.3, 0.3), "first reward by step 1,000", "--steps 40000"),
     ],
@@ -88,6 +94,26 @@ def test_without_a_bonus_one_is_proposed():
     rows = [{k: v for k, v in row.items() if "int" not in k} for row in run(0.0)]
     found = diagnose(rows, TASK, configure("ppo"))
     assert found is not None and "algo lpo" in found.remedy and "bonus is" not in found.facts
+
+
+@pytest.mark.parametrize(
+    ("rate", "score", "remedy"),
+    [(0.0, 0.0, "bonus_inputs next"), (0.9, 0.2, "beta 4"), (0.01, 0.0, "balanced-fading")],
+)
+def test_a_file_without_advantages_is_not_a_run_without_a_bonus(rate, score, remedy):
+    rows = [
+        {k: v for k, v in row.items() if "advantage" not in k and "int" not in k}
+        for row in run(rate, score)
+    ]
+    found = diagnose(rows, TASK, LPO)
+    assert found is not None and remedy in found.remedy
+    assert "algo" not in found.remedy and "bonus is" not in found.facts
+
+
+def test_the_score_is_that_of_the_tables():
+    """A return of .66 where two of five episodes succeed: not failed."""
+    assert diagnose(run(0.9, 0.4, **{"eval/normalized_return": 0.66}), TASK, LPO) is None
+    assert diagnose(run(0.9, 0.4), TASK, LPO) is not None
 
 
 def test_the_share_of_the_bonus_by_hand():

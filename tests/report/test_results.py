@@ -77,7 +77,10 @@ def test_every_packed_sweep_is_known_here():
     assert sorted(name.removesuffix(".parquet") for name in FOUND) == sorted(RUNS)
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(x, marks=[pytest.mark.slow] * (n > 1000)) for x, n in RUNS.items()],
+)
 def test_a_packed_sweep_is_whole(name):
     found = packed(name)
     assert len(found.runs) == RUNS[name] and not found.empty
@@ -192,11 +195,13 @@ def test_the_default_is_compared_with_the_one_before_as_the_page_says():
     assert script("default/table.py")["beside"](paths, "default", "before") in pages()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["seeds64", "turned", "switch", "angles", "readings", "lpo-s"])
 def test_pairs_of_figure_1_are_what_the_page_says(name):
     assert script("figure1/pairs.py")["table"](name) in pages()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ablate", "lock10", "fade", "long"])
 def test_ingredients_and_rows_are_compared_as_the_page_says(name):
     path = EXPERIMENTS / "default" / "results" / f"{name}.parquet"
@@ -208,11 +213,21 @@ def test_single_runs_at_hard_are_what_the_page_says():
     assert script("default/table.py")["singles"]([path]) in pages()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["search", "early"])
 def test_the_searches_for_the_default_are_what_the_page_shows(name, monkeypatch):
     monkeypatch.syspath_prepend(EXPERIMENTS / "default")
     for table in script(f"default/{name}.py")["table"]().strip().split("\n\n"):
         assert table in pages()
+
+
+@pytest.mark.slow
+def test_costs_and_stories_are_what_the_page_for_practitioners_shows():
+    assert script("default/costs.py")["table"]() in pages()
+    words = script("default/stories.py")["words"]()
+    assert words in pages()
+    for name in ("no reward yet", "the bonus drowns it", "found and lost", "nothing found"):
+        assert f"why    {name}" in words
 
 
 def test_every_task_has_the_same_weight():

@@ -199,6 +199,7 @@ def test_results_are_ordinary_runs(tmp_path, capsys):
     assert command("train", *flags) == 0
     said = capsys.readouterr().out
     assert "3 runs" in said and "steps/s" in said and "median" in said and "success" in said
+    assert said.count("\nwhy    ") == 3  # a diagnosis of each run, as without --device
     runs = Runs([out])
     assert [run.config.seed for run in runs.runs] == [0, 1, 2]
     assert all(run.finished and run.switches > 3 for run in runs.runs)
@@ -343,6 +344,20 @@ def test_evaluations_come_in_time_whatever_the_rollouts_do(tmp_path, algo):
     assert GroupRun(tmp_path / "cut", [item]).finish([])
     whole, cut = (tmp_path / n / "run" / "metrics.jsonl" for n in ("whole", "cut"))
     assert whole.read_bytes() == cut.read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("normalize", [True, False])
+def test_a_group_warns_once_of_an_observation_that_grows(tmp_path, capsys, normalize):
+    run = GroupRun(tmp_path, [Item("run", "ppo", small("ppo", normalize_obs=normalize))])
+    run.warn_of_drift()
+    moving = run.group.moving
+    grown = moving.worlds._replace(obs=moving.worlds.obs.at[:, :, 3].set(20.0))
+    run.group = run.group._replace(moving=moving._replace(worlds=grown))
+    run.warn_of_drift()
+    run.warn_of_drift()
+    said = capsys.readouterr().out
+    assert said.count("drifts without bound") == 1 and "Number 3 of the observation" in said
 
 
 class Costly(Tight):

@@ -156,6 +156,7 @@ def train(arguments: Sequence[str]) -> None:
 
 def train_on_device(command: Command) -> None:
     """Trains runs that differ only in the seed, in one program and in the directory of a sweep."""
+    from lpo.report.doctor import examine
     from lpo.runs.directory import free_directory, short_env
     from lpo.sweep.device import sweep_on_device
     from lpo.sweep.grid import Grid, Item
@@ -166,7 +167,10 @@ def train_on_device(command: Command) -> None:
     root = run.out or free_directory(Path("runs"), stem)
     seeds = range(c.seed, c.seed + (run.seeds or 1))
     items = [Item(f"{stem}-s{s}", c.algo, dataclasses.replace(c, seed=s)) for s in seeds]
-    sys.exit(sweep_on_device(Grid(root.name, items), root, run.device))
+    status = sweep_on_device(Grid(root.name, items), root, run.device)
+    if status == 0:
+        print(*examine([root]), sep="\n")
+    sys.exit(status)
 
 
 def print_tables() -> None:

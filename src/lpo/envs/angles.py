@@ -113,7 +113,8 @@ class Drift:
     """Watches for numbers of an observation that grow without bound.
 
     A number drifts when its size is at least 16 times its first size, and at least 16. On the host
-    the size is the largest of a rollout; on the device it is the root mean square of all so far.
+    the size is the largest of a rollout; on the device it is the root mean square over the worlds
+    of a run between two rollouts, of the run that has the largest.
     """
 
     FACTOR = 16.0

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lpo import config as configs
+from lpo.bonus.base import NoBonus
 from lpo.config import Config
 from lpo.envs.specs import LOCOMOTION
 from lpo.errors import named
@@ -26,11 +27,11 @@ CLIPPED = 0.3  # share of clipped updates from which on steps are too large
 LEARNED = 0.05  # share of rewarded steps above which a reward was more than met by chance
 WINDOW = 5  # rows, for peaks; evaluations, for the final score
 
-SCORES = (  # the first that a run has
-    "eval/success",
+SCORES = (  # the first that a run has; the return first, as in the tables of results
     "eval/normalized_return",
-    "rollout/success",
+    "eval/success",
     "rollout/normalized_return",
+    "rollout/success",
 )
 Row = Mapping[str, Any]
 
@@ -55,12 +56,12 @@ class Signs(NamedTuple):
     peak_at: int
     final: float  # of the last tenth
     best: float  # largest score
-    share: float | None  # of the bonus in the advantage, late; None without a bonus
+    share: float | None  # of the bonus in the advantage, late; None where no row tells it
     clipped: float  # share of clipped updates, late
 
 
 def scores(rows: Sequence[Row]) -> list[float]:
-    """Returns the success rates or normalised returns of a run; none where the task has neither."""
+    """Returns the normalised returns or success rates of a run; none where the task has neither."""
     name = next((name for name in SCORES if any(name in row for row in rows)), None)
     return [row[name] for row in rows if name in row] if name else []
 
@@ -106,7 +107,8 @@ def diagnose(rows: Sequence[Row], task: Mapping[str, Any], c: Config) -> Diagnos
     """Returns what a run suffers from; None where it has not failed, or nothing can be said."""
     rows = [row for row in rows if "env_steps" in row]
     known = scores(rows)
-    reached = min(float(np.mean(known[-WINDOW:])), known[-1]) if known else None
+    late = float(np.mean(known[-WINDOW:])) if known else 0.0
+    reached = min(late, known[-1]) if known else None
     if not rows or (reached is not None and reached >= SOLVED):
         return None
     s = signs(rows, c)
@@ -120,8 +122,8 @@ def diagnose(rows: Sequence[Row], task: Mapping[str, Any], c: Config) -> Diagnos
         return drowned(s, c)
     if max(s.peak, s.best) < LEARNED:
         return by_chance(s, task, c)
-    if s.final < s.peak / 2 or s.best >= SOLVED:
-        return lost(s, reached, c)
+    if late < s.best / 2 if s.best >= SOLVED else s.final < s.peak / 2:
+        return lost(s, late, c)
     return learning(s)
 
 
@@ -137,13 +139,18 @@ def may_settle(task: Mapping[str, Any]) -> bool:
     return horizon is None or best < horizon
 
 
+def has_bonus(c: Config) -> bool:
+    return c.bonus.kind != NoBonus.kind
+
+
 def no_reward(s: Signs, task: Mapping[str, Any], c: Config) -> Diagnosis:
     facts = f"no positive reward in {s.steps:,} steps"
-    if s.share is None:
+    if not has_bonus(c):
         return Diagnosis("no reward yet", facts, f"a bonus for what is new: {named('algo')} lpo-w.")
-    facts += f"; the bonus is {s.share:.0%} of the advantage, the rest is the critic's error"
+    if s.share is not None:
+        facts += f"; the bonus is {s.share:.0%} of the advantage, the rest is the critic's error"
     balance = f"{named('weighing')} balanced {named('value_gain')} 0: the bonus alone steers then"
-    ways = [balance] if s.share < SOLVED else []
+    ways = [balance] if s.share is not None and s.share < SOLVED else []
     return Diagnosis("no reward yet", facts, either(ways + wider(task, c)))
 
 
@@ -181,25 +188,26 @@ def settled(s: Signs, reached: float, c: Config) -> Diagnosis:
     facts = (
         f"{s.final:.0%} of the steps earn reward at the end, and the score is {reached:.2g} of 1"
     )
-    if s.share is None:
+    if not has_bonus(c):
         return Diagnosis("settled for less", facts, f"a bonus: {named('algo')} lpo-w.")
-    facts += f"; the bonus is {s.share:.0%} of the advantage"
+    if s.share is not None:
+        facts += f"; the bonus is {s.share:.0%} of the advantage"
     more = f"{named('beta')} {4 * getattr(c.bonus, 'beta', 1.0):g}"
-    ways = [more] if s.share < DROWNED else []
+    ways = [more] if s.share is None or s.share < DROWNED else []
     return Diagnosis("settled for less", facts, either(ways + wider({}, c)))
 
 
 def by_chance(s: Signs, task: Mapping[str, Any], c: Config) -> Diagnosis:
     facts = f"{rates(s)}: too rarely to learn from"
-    if s.share is None:
+    if not has_bonus(c):
         return Diagnosis("met by chance", facts, f"a bonus: {named('algo')} lpo-w.")
     ways = [way for way in wider(task, c) if "more" not in way]
     balance = f"{named('weighing')} balanced-fading: a rare reward counts as much as the bonus"
     return Diagnosis("met by chance", facts, either([*ways[:1], balance, "more steps"]))
 
 
-def lost(s: Signs, reached: float, c: Config) -> Diagnosis:
-    facts = f"{rates(s)}; the best score was {s.best:.2g} and is {reached:.2g} now"
+def lost(s: Signs, late: float, c: Config) -> Diagnosis:
+    facts = f"{rates(s)}; the best score was {s.best:.2g} and is {late:.2g} now"
     if s.clipped > CLIPPED:
         facts += f"; {s.clipped:.0%} of the updates are clipped"
         remedy = f"{named('learning_rate')} {c.ppo.learning_rate / 3:.1g}, or a larger "

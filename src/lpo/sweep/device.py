@@ -385,9 +385,9 @@ class GroupRun:
         return every > 0 and (late or now >= self.config.steps)
 
     def warn_of_drift(self) -> None:
-        """Warns of observations that grow without bound, by the statistics that normalise them."""
-        _, mean, var = host(self.group.train.moments)
-        size = np.sqrt(var + mean**2).max(0)
+        """Warns of observations that grow without bound, by those that the worlds show now."""
+        obs = self.group.moving.worlds.obs  # [R, N, O]
+        size = host(jnp.sqrt((obs**2).mean(1)).max(0))
         for message in self.drift.look(size, self.reached()):
             print(f"warning: {message}", flush=True)
 
