@@ -6,7 +6,8 @@
 Budgets were fixed before the first run of the default on any of these tasks. `ablate-…` leaves out
 one ingredient of the default at a time, and `lock10` has every row: development tasks, new seeds.
 `switch-…` holds rows that differ in when the policy changes, `readings-…` the paper's growth in
-environment steps.
+environment steps. `again-…` is the default on seeds that no version of it has seen; `pairs-…` has
+`eniac`, which differs from `rnd` in what its bonus looks at.
 """
 
 from __future__ import annotations
@@ -133,6 +134,7 @@ TASKS: dict[str, tuple[str, int, dict[str, dict[str, Any]], dict[str, Any]]] = {
     "dense-cheetah": ("HalfCheetah-v5", 1_000_000, DENSE, {}),
     "switch-maze": ("lpo/PointMazeLarge-v0", 1_000_000, SWITCHES, {}),
     "switch-swing-up": ("lpo/SwingUp-v0", 1_000_000, SWITCHES, {}),
+    "switch-walker": (WALKER, 1_000_000, SWITCHES, HALF),
     "switch-cheetah": (CHEETAH, 1_000_000, SWITCHES, HALF | {"periodic": "auto"}),
     "lock10": (LOCK, 300_000, EVERY_ROW, {"env_kwargs": {"length": 10}}),
     "ablate-maze": ("lpo/PointMaze-v0", 300_000, WITHOUT, {}),
@@ -149,6 +151,7 @@ NEW_SEEDS = {
     "lock10": list(range(300, 364)),
     "switch": list(range(400, 464)),
     "long": list(range(100, 132)),
+    "again": list(range(500, 564)),
 }
 
 
@@ -171,6 +174,12 @@ def candidate(label: str, changes: dict[str, Any]) -> dict[str, Any]:
 
 
 TASKS |= candidate("before", BEFORE)
+TASKS |= candidate("again", {})  # the default, on seeds that no version of it has seen
+TASKS |= {
+    f"pairs-{name}": (env, steps, {"eniac": {"algo": "eniac"}}, o)
+    for name, (env, steps, _, o) in TASKS.items()
+    if name in ALL[:9]
+}
 
 if __name__ == "__main__":
     write_grids(Path(sys.argv[1]), {name: grid(name) for name in TASKS})
