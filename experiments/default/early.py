@@ -5,7 +5,7 @@
     lpo sweep build/early/cheetah.toml --device gpu --out runs/early/cheetah
     python experiments/default/search.py scores runs/early/* > first.jsonl
     python experiments/default/early.py pack first=first.jsonl second=second.jsonl
-    python experiments/default/early.py table                    # the tables of docs/search.md
+    python experiments/default/early.py table                    # the tables of docs/origin.md
 
 Development tasks, with seeds that no other grid has. The first round has random draws around the
 default, so that each value of an option is met with many values of the others, and a few named

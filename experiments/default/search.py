@@ -7,7 +7,7 @@
     python experiments/default/search.py third build/third       # eight settings, 32 seeds
     python experiments/default/search.py fourth build/fourth     # two more, 16 seeds
     python experiments/default/search.py pack first=scores.jsonl second=… third=… fourth=…
-    python experiments/default/search.py table                   # the tables of docs/search.md
+    python experiments/default/search.py table                   # the tables of docs/origin.md
 
 Every task gets the same draws, so that a draw has a score on each of them. A score is the mean of
 the last five evaluations, over the largest return. The second round has the draws with the largest

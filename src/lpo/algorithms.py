@@ -2,7 +2,7 @@
 
 A new algorithm is a new row. Any row can run with another part (``--bonus``, ``--switch``,
 ``--start``), for instance as an ablation. Rows of the paper have the paper's numbers; the default
-has its own, which a search found (docs/search.md).
+has its own, which a search found (docs/origin.md).
 """
 
 from __future__ import annotations
