@@ -35,7 +35,7 @@ RUNS = {
     "components/results/width": 10, "ablations/results/parts": 100,
     "ablations/results/reasons": 70, "ablations/results/control": 10,
     "ablations/results/posture": 30, "ablations/results/works": 32, "ablations/results/peer": 8,
-    "figure2/results/device10k": 2304, "device/results/agreement-host": 40,
+    "figure2/results/device10k": 4608, "device/results/agreement-host": 40,
     "device/results/agreement-gpu": 40, "device/results/agreement-planar": 40,
     "default/results/first": 32,
     "components/results/lock5-controls": 80, "components/results/lock10-controls": 80,
@@ -196,7 +196,9 @@ def test_the_default_is_compared_with_the_one_before_as_the_page_says():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["seeds64", "turned", "switch", "angles", "readings", "lpo-s"])
+@pytest.mark.parametrize(
+    "name", ["seeds64", "turned", "switch", "angles", "readings", "lpo-s", "figure2"]
+)
 def test_pairs_of_figure_1_are_what_the_page_says(name):
     assert script("figure1/pairs.py")["table"](name) in pages()
 
