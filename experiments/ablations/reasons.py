@@ -20,7 +20,7 @@ import numpy as np
 from lpo.report.figures import panel
 from lpo.report.runs import RunData, Runs
 from lpo.report.stats import Estimate, estimate, improvement, iqm, rank_correlation
-from lpo.report.tables import markdown, spread
+from lpo.report.tables import interval, markdown, spread
 
 HERE = Path(__file__).parent
 BODY = "HalfCheetah"
@@ -44,10 +44,6 @@ def name(run: RunData) -> str:
     """lpo, or on a task of cheetah.py: lpo, wrapped."""
     changed = re.search(r"(?!Sparse)\b(\w+)HalfCheetah", run.task)
     return f"{run.label}, {changed[1].lower()}" if changed else run.label
-
-
-def interval(e: Estimate, digits: str) -> str:
-    return f"{e.value:{digits}} [{e.low:{digits}}, {e.high:{digits}}]"
 
 
 def played(source: str) -> dict[str, tuple[float, float]]:

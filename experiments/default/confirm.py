@@ -146,6 +146,7 @@ ALL = (  # where a candidate for the default has a grid
     "car", "sparse-car", "acrobot", "maze", "swing-up", "lock15", "sea30", "door", "corridor",
     "hopper", "walker", "cheetah", "dense-pole", "dense-hopper", "dense-cheetah",
 )  # fmt: skip
+WITHOUT_BODIES = ALL[:9]
 NEW_SEEDS = {
     "ablate": list(range(200, 232)),
     "lock10": list(range(300, 364)),
@@ -178,7 +179,7 @@ TASKS |= candidate("again", {})  # the default, on seeds that no version of it h
 TASKS |= {
     f"pairs-{name}": (env, steps, {"eniac": {"algo": "eniac"}}, o)
     for name, (env, steps, _, o) in TASKS.items()
-    if name in ALL[:9]
+    if name in WITHOUT_BODIES
 }
 
 if __name__ == "__main__":

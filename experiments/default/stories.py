@@ -12,9 +12,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import numpy as np
-
-from lpo.report.doctor import DROWNED, FINE, SCORES, bonus_share, diagnose
+from lpo.report.doctor import DROWNED, FINE, SCORES, Diagnosis, bonus_share, diagnose
 from lpo.report.figures import panel, plain
 from lpo.report.runs import RunData, Runs
 from lpo.report.tables import short_task
@@ -28,46 +26,41 @@ STORIES = (
 )
 
 
-def told() -> list[RunData]:
-    return [
+def told() -> list[tuple[RunData, Diagnosis | None]]:
+    """Returns the four runs, each with what it suffers from."""
+    runs = [
         next(run for run in Runs([EXPERIMENTS / f"{file}.parquet"]).runs if run.name == name)
         for file, name in STORIES
     ]
-
-
-def name_of(run: RunData) -> str:
-    sick = diagnose(run.rows, run.description, run.config)
-    return sick.name if sick else "as it should be"
+    return [(run, diagnose(run.rows, run.description, run.config)) for run in runs]
 
 
 def words() -> str:
-    """Returns the diagnosis of each run."""
     lines = []
-    for run in told():
-        sick = diagnose(run.rows, run.description, run.config)
+    for run, sick in told():
         lines.append(f"run    {run.config.algo} on {short_task(run.task)}")
         lines += sick.lines() if sick else [f"why    {FINE}"]
     return "\n".join(lines) + "\n"
 
 
 def draw(out: Path, name: str = "stories") -> None:
-    runs = told()
-    with panel(out, name, 3.6, columns=len(runs), rows=2) as axes:
+    stories = told()
+    with panel(out, name, 3.6, columns=len(stories), rows=2) as axes:
         axes[0, 0].figure.set_figwidth(7.6)
-        for (above, below), run in zip(axes.T, runs, strict=True):
+        for (above, below), (run, sick) in zip(axes.T, stories, strict=True):
             known = [name for name in SCORES if run.curve(name)[1].size]
             metric = known[0] if known else run.score_metric
             steps, scores = run.curve(metric)
             above.plot(steps / steps[-1], scores, color="#1f6fb4", label="score")
-            _, rates = run.curve("rollout/reward_rate")
-            at = np.array([row["env_steps"] for row in run.rows if "rollout/reward_rate" in row])
+            at, rates = run.curve("rollout/reward_rate")
             above.plot(at / steps[-1], rates, color="#c77c11", lw=1.2, label="rewarded steps")
             rows = [row for row in run.rows if "advantage/int_rms" in row]
             shares = [bonus_share([row], run.config) for row in rows]
             below.plot([row["env_steps"] / steps[-1] for row in rows], shares, color="#444")
             below.axhline(DROWNED, color="#bbb", lw=1, ls="--")
             task = plain(short_task(run.task)).replace(" (", "\n(")
-            above.set_title(f"{name_of(run)}: {run.config.algo}\n{task}", fontsize=7)
+            story = sick.name if sick else "as it should be"
+            above.set_title(f"{story}: {run.config.algo}\n{task}", fontsize=7)
             below.set_ylim(-0.03, 1.05)
         axes[0, 0].set_ylabel("share", fontsize=8)
         axes[1, 0].set_ylabel("bonus in the advantage", fontsize=8)

@@ -23,8 +23,8 @@ import numpy as np
 
 from lpo.errors import LPOError
 from lpo.report.runs import LAST, PASS, RunData, Runs
-from lpo.report.stats import Estimate, Scores, estimate, improvement, iqm
-from lpo.report.tables import short_task
+from lpo.report.stats import Scores, estimate, improvement, iqm
+from lpo.report.tables import interval, short_task
 
 SCORES = ("eval/normalized_return", "eval/success")  # the first that a run has
 EARLY = 3_015_000  # env steps; an evaluation follows the rollout in which it is due
@@ -52,10 +52,6 @@ def iqm_of_tasks(scores: Scores) -> np.ndarray:
     low, high = total / 4, 3 * total / 4
     inside = np.clip(np.minimum(end, high) - np.maximum(end - weight, low), 0, None)
     return (flat * inside).sum(-1) / inside.sum(-1)
-
-
-def interval(e: Estimate, form: str = ".2f") -> str:
-    return f"{e.value:{form}} [{e.low:{form}}, {e.high:{form}}]"
 
 
 def chance(own: list[RunData], other: list[RunData]) -> str:

@@ -200,7 +200,7 @@ def test_the_default_is_compared_with_the_one_before_as_the_page_says():
     "name", ["seeds64", "turned", "switch", "angles", "readings", "lpo-s", "figure2"]
 )
 def test_pairs_of_figure_1_are_what_the_page_says(name):
-    assert script("figure1/pairs.py")["table"](name) in pages()
+    assert script("pairs.py")["table"](name) in pages()
 
 
 @pytest.mark.slow

@@ -309,7 +309,7 @@ def test_a_killed_sweep_goes_on_to_the_same_bytes(tmp_path):
     assert start_sweep(grid, whole, JAX_ENABLE_COMPILATION_CACHE="false").wait(300) == 0
     names = [item.name for item in read_grid(grid).items]
     kills = 0
-    for pattern in ("*/metrics.jsonl", *["*/checkpoints/0*.json"] * 2):
+    for pattern in ("*/metrics.jsonl", *["*/checkpoints/0*.json"] * 3):
         before = set(cut.glob(pattern))  # the first kill comes before any checkpoint
         process = start_sweep(grid, cut)
         wait_for(lambda p=pattern, b=before, q=process: set(cut.glob(p)) - b or q.poll() == 0)

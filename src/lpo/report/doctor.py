@@ -122,7 +122,8 @@ def diagnose(rows: Sequence[Row], task: Mapping[str, Any], c: Config) -> Diagnos
         return drowned(s, c)
     if max(s.peak, s.best) < LEARNED:
         return by_chance(s, task, c)
-    if late < s.best / 2 if s.best >= SOLVED else s.final < s.peak / 2:
+    fell = late < s.best / 2 if s.best >= SOLVED else s.final < s.peak / 2
+    if fell:
         return lost(s, late, c)
     return learning(s)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lpo.report.runs import RunData, Runs
-from lpo.report.stats import estimate, iqm
+from lpo.report.stats import Estimate, estimate, iqm
 
 Row = dict[str, Any]
 KEEPING = (
@@ -103,6 +103,11 @@ def spread(f: Callable[[RunData], float | None], cell: list[RunData]) -> str | N
     if not values:
         return None
     return f"{np.median(values):.2g} ({min(values):.2g}, {max(values):.2g})"
+
+
+def interval(e: Estimate, form: str = ".2f") -> str:
+    """Returns an estimate with the interval about it, for instance 0.57 [0.52, 0.62]."""
+    return f"{e.value:{form}} [{e.low:{form}}, {e.high:{form}}]"
 
 
 def short_task(task: str) -> str:

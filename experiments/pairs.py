@@ -1,11 +1,11 @@
-"""Figure 1 with 64 seeds: the probability that a run of one row ends above a run of another.
+"""Figures 1 and 2 with many seeds: how probably a run of one row ends above a run of another.
 
-    python experiments/figure1/pairs.py seeds64   # MuJoCo's angles; or turned: (cos, sin) of them
-    python experiments/figure1/pairs.py switch    # rows that differ in when the policy changes
-    python experiments/figure1/pairs.py angles    # each row with (cos, sin) over itself without
-    python experiments/figure1/pairs.py readings  # growth by environment steps, by rollouts, none
-    python experiments/figure1/pairs.py lpo-s     # lpo-s beside lpo, with returns and policies
-    python experiments/figure1/pairs.py figure2   # figure 2, 256 seeds
+    python experiments/pairs.py seeds64   # MuJoCo's angles; or turned: (cos, sin) of them
+    python experiments/pairs.py switch    # rows that differ in when the policy changes
+    python experiments/pairs.py angles    # each row with (cos, sin) over itself without
+    python experiments/pairs.py readings  # growth by environment steps, by rollouts, none
+    python experiments/pairs.py lpo-s     # lpo-s beside lpo, with returns and policies
+    python experiments/pairs.py figure2   # figure 2, 256 seeds
 
 An interval that holds .5 leaves a pair undecided; then the next column says how many seeds a row
 would need, if the probability is as found: an interval shrinks with their root. The last column
@@ -22,9 +22,9 @@ import numpy as np
 
 from lpo.report.runs import RunData, Runs
 from lpo.report.stats import Estimate, estimate, improvement, iqm
-from lpo.report.tables import short_task
+from lpo.report.tables import interval, short_task
 
-RESULTS = Path(__file__).parent / "results"
+HERE = Path(__file__).parent
 CLAIMS = (
     ("lpo", "ppo"), ("lpo", "eniac"), ("lpo", "rnd"), ("eniac", "ppo"), ("rnd", "ppo"),
     ("lpo-s", "ppo"), ("lpo-s", "lpo"), ("rnd", "eniac"),
@@ -44,10 +44,7 @@ CAR = (
     ("eniac-norm", "eniac-raw"), ("lpo-norm", "lpo-raw"),
 )  # fmt: skip
 PAIRS = {"seeds64": CLAIMS, "turned": CLAIMS, "switch": SWITCHES, "figure2": CAR}
-FILES = {"figure2": RESULTS.parents[1] / "figure2" / "results" / "device10k.parquet"}
 MANY = 10_000  # seeds that nobody will run
-
-
 Cell = list[RunData]
 
 
@@ -67,10 +64,6 @@ def compare(task: str, words: str, first: list[Cell], second: list[Cell]) -> str
     return f"| {short_task(task)} | {words} | {interval(e)} | {needed} | {interval(last)} |"
 
 
-def interval(e: Estimate) -> str:
-    return f"{e.value:.2f} [{e.low:.2f}, {e.high:.2f}]"
-
-
 def beats(first: list[Cell], second: list[Cell], end: str) -> Estimate:
     """Returns how probably a run of the first row ends above one of the second."""
     return estimate(
@@ -83,7 +76,8 @@ def beats(first: list[Cell], second: list[Cell], end: str) -> Estimate:
 
 
 def read(name: str) -> Runs:
-    return Runs([FILES.get(name, RESULTS / f"{name}.parquet")])
+    file = "figure2/results/device10k" if name == "figure2" else f"figure1/results/{name}"
+    return Runs([HERE / f"{file}.parquet"])
 
 
 def compared(name: str) -> list[str]:
@@ -142,7 +136,7 @@ def sensitivity() -> str:
     lines = ["| task | `lpo-s` | `lpo` | policies | `lpo-s` over `lpo` |", "|---|---|---|---|---|"]
     for task, cells in rows:
         returns = [estimate(iqm, [np.array([run.final for run in cell])]) for cell in cells]
-        ends = [f"{e.value:.4g} [{e.low:.4g}, {e.high:.4g}]" for e in returns]
+        ends = [interval(e, ".4g") for e in returns]
         policies = ", ".join(f"{np.mean([run.switches for run in cell]):.0f}" for cell in cells)
         fields = [task, *ends, policies, interval(beats(cells[:1], cells[1:], "final"))]
         lines.append(f"| {' | '.join(fields)} |")
