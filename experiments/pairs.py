@@ -6,6 +6,7 @@
     python experiments/pairs.py readings  # growth by environment steps, by rollouts, none
     python experiments/pairs.py lpo-s     # lpo-s beside lpo, with returns and policies
     python experiments/pairs.py figure2   # figure 2, 256 seeds
+    python experiments/pairs.py others    # s′ beside (s,a), and growth, on nine other tasks
 
 An interval that holds .5 leaves a pair undecided; then the next column says how many seeds a row
 would need, if the probability is as found: an interval shrinks with their root. The last column
@@ -43,7 +44,15 @@ CAR = (
     ("eniac-original-norm", "eniac-original-norm-reset"), ("ppo-norm", "ppo-raw"),
     ("eniac-norm", "eniac-raw"), ("lpo-norm", "lpo-raw"),
 )  # fmt: skip
-PAIRS = {"seeds64": CLAIMS, "turned": CLAIMS, "switch": SWITCHES, "figure2": CAR}
+OTHERS = (("rnd", "eniac"), ("lpo", "eniac"))
+PAIRS = {
+    "seeds64": CLAIMS, "turned": CLAIMS, "switch": SWITCHES, "figure2": CAR, "others": OTHERS,
+}  # fmt: skip
+POOLED = ("switch", "others")  # also over all tasks together
+FILES = {
+    "figure2": ["figure2/results/device10k"],
+    "others": ["default/results/confirm", "default/results/pairs"],
+}  # else figure 1's file of that name
 MANY = 10_000  # seeds that nobody will run
 Cell = list[RunData]
 
@@ -65,28 +74,44 @@ def compare(task: str, words: str, first: list[Cell], second: list[Cell]) -> str
 
 
 def beats(first: list[Cell], second: list[Cell], end: str) -> Estimate:
-    """Returns how probably a run of the first row ends above one of the second."""
-    return estimate(
-        improvement,
-        *(
-            [np.array([getattr(run, end) for run in cell]) for cell in cells]
-            for cells in (first, second)
-        ),
+    """Returns how probably a run of the first row ends above one of the second.
+
+    Returns that agree in six digits are a tie: some runs kept more digits than others.
+    """
+    ends = (
+        [np.array([float(f"{getattr(run, end):.6g}") for run in cell]) for cell in cells]
+        for cells in (first, second)
     )
+    return estimate(improvement, *ends)
 
 
 def read(name: str) -> Runs:
-    file = "figure2/results/device10k" if name == "figure2" else f"figure1/results/{name}"
-    return Runs([HERE / f"{file}.parquet"])
+    files = FILES.get(name, [f"figure1/results/{name}"])
+    return Runs([HERE / f"{file}.parquet" for file in files])
 
 
 def compared(name: str) -> list[str]:
+    """Returns the pairs task by task; some are also pooled over the tasks that have both rows."""
     runs = read(name)
-    return [
-        line(task, f"`{one}` over `{other}`", runs.cell(task, one), runs.cell(task, other))
+    cells = {
+        (task, pair): [runs.cell(task, row) for row in pair]
         for task in runs.tasks
-        for one, other in PAIRS[name]
+        for pair in PAIRS[name]
+    }
+    found = {key: both for key, both in cells.items() if all(both)}
+    alone = [line(task, over(pair), *both) for (task, pair), both in found.items()]
+    if name not in POOLED:
+        return alone
+    pools = {pair: [both for (_, p), both in found.items() if p == pair] for pair in PAIRS[name]}
+    return alone + [
+        compare(f"all {len(pool)}", over(pair), *map(list, zip(*pool, strict=True)))
+        for pair, pool in pools.items()
+        if len(pool) > 1
     ]
+
+
+def over(pair: tuple[str, str]) -> str:
+    return "`{}` over `{}`".format(*pair)
 
 
 def angles() -> list[str]:
@@ -115,7 +140,7 @@ def readings() -> list[str]:
     together = [
         compare(
             f"all at `{threshold}`",
-            "`{}` over `{}`".format(*pair),
+            over(pair),
             *([cells[x] for task, _, cells in rows if f"({threshold}:" in task] for x in pair),
         )
         for threshold in ("half", "hard")

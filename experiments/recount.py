@@ -87,8 +87,8 @@ def lock() -> str:
 
 def controls() -> str:
     """Which row ends with the larger return; the same return on host and device counts as equal."""
-    pairs = [("pcpg", "pcpg-reset"), ("lpo-cover", "lpo"), ("lpo-ramp", "lpo"),
-             ("lpo-s", "lpo-ramp"), ("lpo-next", "lpo")]  # fmt: skip
+    pairs = [("pcpg", "pcpg-reset"), ("pcpg", "pcpg-steady"), ("lpo-cover", "lpo"),
+             ("lpo-ramp", "lpo"), ("lpo-s", "lpo-ramp"), ("lpo-next", "lpo")]  # fmt: skip
     heads = [f"`{one}` above `{other}`" for one, other in pairs]
     lines = [f"| levels | {' | '.join(heads)} |", "| --- |" + " --- |" * len(pairs)]
     for levels in LOCKS:

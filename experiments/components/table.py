@@ -39,7 +39,7 @@ SOURCES = {
 ROWS = {
     "tasks": ("lpo-s", "lpo", "eniac", "rnd", "ppo"),
     "lock": ("pcpg", "eniac-original", "lpo-s", "lpo", "eniac", "rnd", "ppo"),
-    "controls": ("pcpg-reset", "lpo-cover", "lpo-ramp", "lpo-next"),
+    "controls": ("pcpg-reset", "pcpg-steady", "lpo-cover", "lpo-ramp", "lpo-next"),
     "cover": ("half", "all", "fourier-256", "fourier-512", "product", "one-pass", "ten-passes"),
 }
 PARTS = ("time/switch_s", "time/rollout_s", "time/learn_s")

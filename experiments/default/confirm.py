@@ -90,11 +90,13 @@ EVERY_ROW: dict[str, dict[str, Any]] = {
     "pcpg-reset": {"algo": "pcpg", "start": "reset"},
     "ramp": {"algo": "lpo", "switch": "ramp"},
 }
-SWITCHES = {
+SCHEDULES: dict[str, dict[str, Any]] = {
     "lpo": {"algo": "lpo"},
     "constant": {"algo": "eniac"},
     "constant-5500": {"algo": "eniac", "rollout": 5500},
     "ramp": {"algo": "lpo", "switch": "ramp", "rollout": 2700},
+}
+SWITCHES = SCHEDULES | {
     "lpo-s": {"algo": "lpo-s"},
     "lpo-s-progress": {"algo": "lpo-s", "switch_fading": "progress"},
 }
@@ -132,9 +134,9 @@ TASKS: dict[str, tuple[str, int, dict[str, dict[str, Any]], dict[str, Any]]] = {
     "dense-pole": ("CartPole-v1", 300_000, DENSE | SB3, {}),
     "dense-hopper": ("Hopper-v5", 1_000_000, DENSE, {}),
     "dense-cheetah": ("HalfCheetah-v5", 1_000_000, DENSE, {}),
-    "switch-maze": ("lpo/PointMazeLarge-v0", 1_000_000, SWITCHES, {}),
-    "switch-swing-up": ("lpo/SwingUp-v0", 1_000_000, SWITCHES, {}),
-    "switch-walker": (WALKER, 1_000_000, SWITCHES, HALF),
+    "switch-maze": ("lpo/PointMazeLarge-v0", 1_000_000, SCHEDULES, {}),
+    "switch-swing-up": ("lpo/SwingUp-v0", 1_000_000, SCHEDULES, {}),
+    "switch-walker": (WALKER, 1_000_000, SCHEDULES, HALF),
     "switch-cheetah": (CHEETAH, 1_000_000, SWITCHES, HALF | {"periodic": "auto"}),
     "lock10": (LOCK, 300_000, EVERY_ROW, {"env_kwargs": {"length": 10}}),
     "ablate-maze": ("lpo/PointMaze-v0", 300_000, WITHOUT, {}),

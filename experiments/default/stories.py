@@ -21,7 +21,7 @@ EXPERIMENTS = Path(__file__).parents[1]
 STORIES = (
     ("figure2/results/steps200k", "lpo-raw-MountainCarContinuous-v0-s0"),
     ("default/results/hard", "ent-SparseHalfCheetah-v0-hard-s0"),
-    ("components/results/lock15", "rnd-CombinationLock-v0-s17"),
+    ("default/results/lost", "rnd-CombinationLock-v0-s17"),
     ("default/results/first", "lpo-w-SparseHopper-v0-s0"),
 )
 

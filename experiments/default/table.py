@@ -3,6 +3,7 @@
     python experiments/default/table.py experiments/default/results/*.parquet
     python experiments/default/table.py FILE… --own lpo-s     # another row against the others
     python experiments/default/table.py FILE… --own default --beside before   # two rows
+    python experiments/default/table.py FILE… --own again --without default   # all rows but one
     python experiments/default/table.py FILE… --across        # one line for each row
     python experiments/default/table.py FILE… --singles       # one line for each run
 
@@ -74,12 +75,12 @@ def against(own: list[RunData], others: dict[str, list[RunData]]) -> str:
     return f"`{best}`: {chance(own, others[best])}"
 
 
-def table(paths: Sequence[Path], own: str = "default") -> str:
+def table(paths: Sequence[Path], own: str = "default", without: Sequence[str] = ()) -> str:
     runs = Runs(list(paths))
     if own not in runs.labels:
         raise LPOError(f"No row is called {own!r}; choose one of {', '.join(runs.labels)}.")
     lines = [HEAD, "|---|---|---|---|---|---|---|"]
-    labels = [own, *(label for label in runs.labels if label != own)]
+    labels = [own, *(label for label in runs.labels if label not in (own, *without))]
     for task in runs.tasks:
         cells = {label: runs.cell(task, label) for label in labels if runs.cell(task, label)}
         others = {label: cell for label, cell in cells.items() if label != own}
@@ -163,6 +164,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="The table of the default")
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--own", default="default", help="the row that is compared")
+    parser.add_argument("--without", metavar="ROW", nargs="+", default=(), help="leave rows out")
     parser.add_argument("--beside", metavar="ROW", help="with this row alone, task by task")
     parser.add_argument("--across", action="store_true", help="a line for each row")
     parser.add_argument("--singles", action="store_true", help="a line for each run")
@@ -172,7 +174,8 @@ def main() -> None:
     elif given.beside:
         print(beside(given.files, given.own, given.beside), end="")
     else:
-        print(across(given.files) if given.across else table(given.files, given.own), end="")
+        own = (given.files, given.own, given.without)
+        print(across(given.files) if given.across else table(*own), end="")
 
 
 if __name__ == "__main__":

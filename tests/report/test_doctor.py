@@ -141,8 +141,9 @@ def test_recorded_runs_are_told_as_the_results_tell_them():
     assert names(hard, "ppo", "HalfCheetah") == {"no reward yet": 5}
     assert names(hard, "eniac", "HalfCheetah") == {"met by chance": 5}
     lock = "components/results/lock10.parquet"
-    assert names(lock, "ppo", "Lock") == {"settled for less": 20}
-    assert names(lock, "rnd", "Lock") == {"fine": 20}
+    assert names(lock, "ppo", "Lock") == {"settled for less": 64}
+    assert names(lock, "pcpg", "Lock") == {"fine": 64}
+    assert names(lock, "rnd", "Lock") == {"fine": 52, "still learning": 10, "found and lost": 2}
 
 
 def test_many_runs_are_counted_and_a_few_told(capsys):
@@ -151,4 +152,4 @@ def test_many_runs_are_counted_and_a_few_told(capsys):
     assert words[0] == f"run    {old}" and words[1].startswith("why    ")
     lpo.cli.main(["doctor", str(RESULTS / "components/results/lock10.parquet")])
     said = capsys.readouterr().out
-    assert "ppo                  settled for less        20" in said
+    assert "ppo                  settled for less        64" in said
