@@ -74,15 +74,14 @@ def compare(task: str, words: str, first: list[Cell], second: list[Cell]) -> str
 
 
 def beats(first: list[Cell], second: list[Cell], end: str) -> Estimate:
-    """Returns how probably a run of the first row ends above one of the second.
-
-    Returns that agree in six digits are a tie: some runs kept more digits than others.
-    """
-    ends = (
-        [np.array([float(f"{getattr(run, end):.6g}") for run in cell]) for cell in cells]
-        for cells in (first, second)
+    """Returns how probably a run of the first row ends above one of the second."""
+    return estimate(
+        improvement,
+        *(
+            [np.array([getattr(run, end) for run in cell]) for cell in cells]
+            for cells in (first, second)
+        ),
     )
-    return estimate(improvement, *ends)
 
 
 def read(name: str) -> Runs:

@@ -86,7 +86,7 @@ def lock() -> str:
 
 
 def controls() -> str:
-    """Which row ends with the larger return; the same return on host and device counts as equal."""
+    """Which row ends with the larger return."""
     pairs = [("pcpg", "pcpg-reset"), ("pcpg", "pcpg-steady"), ("lpo-cover", "lpo"),
              ("lpo-ramp", "lpo"), ("lpo-s", "lpo-ramp"), ("lpo-next", "lpo")]  # fmt: skip
     heads = [f"`{one}` above `{other}`" for one, other in pairs]
@@ -95,7 +95,7 @@ def controls() -> str:
         names = (f"components/results/lock{levels}{end}" for end in ("", "-controls"))
         runs = [run for name in names for run in packed(name)]
         ends = {
-            label: [np.array([run.final for run in runs if run.label == label]).round(4)]
+            label: [np.array([run.final for run in runs if run.label == label])]
             for pair in pairs
             for label in pair
         }

@@ -74,6 +74,10 @@ def read_runs(roots: list[Path]) -> Finals:
     return Finals({key: np.array(values) for key, values in found.items()}, scales)
 
 
+# Runs whose returns agree in six digits are a tie in a report.
+to_six_digits = np.vectorize(lambda value: float(f"{value:.6g}"))
+
+
 def estimates(scores, measure) -> list[float]:
     """Value and both ends of its interval; rliable draws from NumPy's global state."""
     np.random.seed(0)
@@ -103,7 +107,7 @@ def differences(roots: list[Path], data: Path) -> dict[str, float]:
     pairs = data / "improvement.csv"
     for row in read_table(pairs) if pairs.exists() else []:  # of one label there are none
         ours = [float(row[key]) for key in ("probability", "low", "high")]
-        pair = [matrix(row["x"]), matrix(row["y"])]
+        pair = [to_six_digits(matrix(row[key])) for key in ("x", "y")]
         theirs = estimates(pair, metrics.probability_of_improvement)
         off = np.abs(np.subtract(ours, theirs)).max()
         worst["improvement"] = np.maximum(worst["improvement"], off)

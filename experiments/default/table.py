@@ -56,11 +56,8 @@ def iqm_of_tasks(scores: Scores) -> np.ndarray:
 
 
 def chance(own: list[RunData], other: list[RunData]) -> str:
-    """Returns the probability that a run ends above one of another row, and whether it is below.
-
-    Returns that agree in five digits are a tie: some runs kept more digits than others.
-    """
-    ends = [np.array([float(f"{run.final:.5g}") for run in runs]) for runs in (own, other)]
+    """Returns the probability that a run ends above one of another row, and whether it is below."""
+    ends = [np.array([run.final for run in runs]) for runs in (own, other)]
     e = estimate(improvement, [ends[0]], [ends[1]])
     return interval(e) + (", below" if e.high < 0.5 else "")
 

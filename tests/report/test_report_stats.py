@@ -28,6 +28,10 @@ def test_improvement_by_hand():
     # 1 against 1, 0, 3: a tie and a win; 2 against 1, 0, 3: two wins; 3.5 of 6
     assert improvement(x, y) == pytest.approx(3.5 / 6)
     assert improvement(x, x) == 0.5
+    device = [np.float64(np.float32(1 / 3)), 0.0]
+    assert improvement([np.array(device)], [np.array([1 / 3, 0.0])]) == 0.5
+    assert improvement([np.array([-1.00001])], [np.array([-1.00002])]) == 1.0
+    assert improvement([np.array([np.inf, np.inf])], [np.array([np.inf, 5.0])]) == 0.75
     both = improvement([*x, np.array([1.0])], [*y, np.array([0.0])])
     assert both == pytest.approx((3.5 / 6 + 1) / 2)
 

@@ -32,8 +32,20 @@ def iqm(scores: Scores) -> np.ndarray:
     return flat[..., cut : flat.shape[-1] - cut].mean(-1)
 
 
+def rounded(x: np.ndarray, digits: int = 6) -> np.ndarray:
+    """Rounds each number to its first digits; infinite ones stay as they are."""
+    known = np.where(np.isfinite(x), x, 0.0)
+    size = np.floor(np.log10(np.maximum(np.abs(known), 1e-300)))
+    place = 10.0 ** (digits - 1 - size)
+    return np.where(np.isfinite(x), np.round(known * place) / place, x)
+
+
 def improvement(x: Scores, y: Scores) -> np.ndarray:
-    """Returns P(X > Y) for a random run of each, averaged over tasks; a tie counts half."""
+    """Returns P(X > Y) for a random run of each, averaged over tasks; a tie counts half.
+
+    Numbers that agree in six digits are a tie: a device computes and keeps fewer than a host.
+    """
+    x, y = ([rounded(runs) for runs in scores] for scores in (x, y))
     wins = [
         ((a[..., :, None] > b[..., None, :]) + 0.5 * (a[..., :, None] == b[..., None, :])).mean(
             (-2, -1)
