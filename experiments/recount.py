@@ -2,7 +2,7 @@
 
     python experiments/recount.py cheetah     # PPO and LPO on SparseHalfCheetah, two grids together
     python experiments/recount.py lock        # pairs of rows on the locks that differ in one part
-    python experiments/recount.py controls    # roll-in, ramp and s′ on the locks
+    python experiments/recount.py controls    # roll-in, uniform action, ramp and s′
     python experiments/recount.py switches    # how often lpo-s switches in runs that learn or stall
     python experiments/recount.py stalls      # the same with 64 seeds, and with fading by progress
     python experiments/recount.py scale       # how large the bonus is, and its share
@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from lpo.report.runs import RunData, Runs
-from lpo.report.stats import Estimate, estimate, improvement, iqm, rank_correlation
-from lpo.report.tables import short_task
+from lpo.report.stats import estimate, improvement, iqm, rank_correlation
+from lpo.report.tables import interval, short_task
 
 HERE = Path(__file__).parent
 CHEETAH = ("figure1/results/half", "ablations/results/works")
@@ -58,10 +58,6 @@ def first_success(run: RunData) -> float:
     return float(steps[above][0]) if above.any() else np.inf
 
 
-def text(found: Estimate) -> str:
-    return f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
-
-
 def lock() -> str:
     """What s′ and what growth change, each beside the row that differs in nothing else."""
     lines = [
@@ -80,15 +76,17 @@ def lock() -> str:
             (each("eniac", first_success), each("rnd", first_success)),
             (each("lpo", first_success), each("eniac", first_success)),
         )
-        cells = [text(estimate(improvement, *pair)) for pair in pairs]
+        cells = [interval(estimate(improvement, *pair)) for pair in pairs]
         lines.append(f"| {levels} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def controls() -> str:
     """Which row ends with the larger return."""
-    pairs = [("pcpg", "pcpg-reset"), ("pcpg", "pcpg-steady"), ("lpo-cover", "lpo"),
-             ("lpo-ramp", "lpo"), ("lpo-s", "lpo-ramp"), ("lpo-next", "lpo")]  # fmt: skip
+    pairs = [
+        ("pcpg", "pcpg-reset"), ("pcpg", "pcpg-steady"), ("lpo-cover", "lpo"), ("lpo-ramp", "lpo"),
+        ("lpo-s", "lpo-ramp"), ("lpo-s", "lpo"), ("lpo-next", "lpo"),
+    ]  # fmt: skip
     heads = [f"`{one}` above `{other}`" for one, other in pairs]
     lines = [f"| levels | {' | '.join(heads)} |", "| --- |" + " --- |" * len(pairs)]
     for levels in LOCKS:
@@ -99,7 +97,7 @@ def controls() -> str:
             for pair in pairs
             for label in pair
         }
-        cells = [text(estimate(improvement, ends[one], ends[other])) for one, other in pairs]
+        cells = [interval(estimate(improvement, ends[one], ends[other])) for one, other in pairs]
         lines.append(f"| {levels} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -132,7 +130,7 @@ def stalls() -> str:
         "| row | above half | their switches | the others | their switches | rank correlation |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
-    runs = packed("figure1/results/switch")
+    runs = [run for run in packed("figure1/results/switch") if "/SparseHalfCheetah" in run.task]
     for label in ("lpo-s", "lpo-s-progress"):
         final, count = np.array([(r.final, r.switches) for r in runs if r.label == label]).T
         above = final > 500

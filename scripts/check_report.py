@@ -31,7 +31,8 @@ def read_table(path: Path) -> list[dict[str, str]]:
 
 class Finals(NamedTuple):
     scores: dict[tuple[str, str], np.ndarray]  # final return of every seed, by task and label
-    scales: dict[str, float]  # by task: the largest return, declared or else seen
+    scales: dict[str, float]  # by task: the range of returns, declared or else seen
+    least: dict[str, float]  # by task: the return with a score of 0
 
 
 def name_of(task: dict) -> str:
@@ -63,15 +64,18 @@ def read_sweep(root: Path) -> Iterator[tuple[str, dict, list[tuple[int, float]]]
 def read_runs(roots: list[Path]) -> Finals:
     found: dict[tuple[str, str], list[float]] = {}
     scales: dict[str, float] = {}
+    least: dict[str, float] = {}
     for root in roots:
         for label, task, evals in read_sweep(root) if root.is_dir() else read_packed(root):
             name, end = name_of(task), evals[-1][0]
             late = [value for steps, value in evals[-LAST:] if steps >= LATE * end]
             found.setdefault((name, label), []).append(float(np.mean(late)))
-            returns = [value for _, value in evals]
-            best = task.get("max_return") or max(abs(max(returns)), scales.get(name, 0.0))
-            scales[name] = float(best)
-    return Finals({key: np.array(values) for key, values in found.items()}, scales)
+            least[name] = float(task.get("min_return") or 0.0)
+            largest = task.get("max_return")
+            seen = max(abs(max(value for _, value in evals)), scales.get(name, 0.0))
+            declared = largest is not None and largest > least[name]
+            scales[name] = float(largest - least[name]) if declared else seen
+    return Finals({key: np.array(values) for key, values in found.items()}, scales, least)
 
 
 # Runs whose returns agree in six digits are a tie in a report.
@@ -88,10 +92,11 @@ def estimates(scores, measure) -> list[float]:
 
 
 def differences(roots: list[Path], data: Path) -> dict[str, float]:
-    finals, scales = read_runs(roots)
+    finals, scales, least = read_runs(roots)
 
     def matrix(label: str) -> np.ndarray:
-        return np.stack([finals[task, label] / scale for task, scale in scales.items()], axis=1)
+        scores = [(finals[task, label] - least[task]) / scale for task, scale in scales.items()]
+        return np.stack(scores, axis=1)
 
     worst = {"cells": 0.0, "scores": 0.0, "improvement": 0.0}
     for row in read_table(data / "cells.csv"):

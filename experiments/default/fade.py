@@ -3,7 +3,7 @@
     python experiments/default/fade.py build/fade
     lpo sweep build/fade/cheetah.toml --device gpu --out runs/fade/cheetah
 
-Development tasks, with seeds that no other grid has.
+Development tasks, with seeds that no other grid has on them.
 """
 
 from __future__ import annotations

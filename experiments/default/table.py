@@ -1,10 +1,12 @@
 """Packed runs as the table of the default: each task and row, and all tasks together.
 
-    python experiments/default/table.py experiments/default/results/*.parquet
+    python experiments/default/table.py experiments/default/results/{confirm,locomotion}.parquet
     python experiments/default/table.py FILE… --own lpo-s     # another row against the others
-    python experiments/default/table.py FILE… --own default --beside before   # two rows
     python experiments/default/table.py FILE… --own again --without default   # all rows but one
+    python experiments/default/table.py FILE… --same again    # runs of both count as one row
+    python experiments/default/table.py FILE… --beside before # two rows
     python experiments/default/table.py FILE… --across        # one line for each row
+    python experiments/default/table.py FILE… --chances       # each row over the default
     python experiments/default/table.py FILE… --singles       # one line for each run
 
 The score of a run is the mean of its last five evaluations, of those in its last quarter: the
@@ -17,7 +19,8 @@ below .5.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -72,12 +75,29 @@ def against(own: list[RunData], others: dict[str, list[RunData]]) -> str:
     return f"`{best}`: {chance(own, others[best])}"
 
 
-def table(paths: Sequence[Path], own: str = "default", without: Sequence[str] = ()) -> str:
+def read(
+    paths: Sequence[Path],
+    own: str | None = None,
+    same: Sequence[str] = (),
+    without: Sequence[str] = (),
+) -> Runs:
+    """Returns the runs, with those of the rows ``same`` as runs of ``own``."""
     runs = Runs(list(paths))
-    if own not in runs.labels:
-        raise LPOError(f"No row is called {own!r}; choose one of {', '.join(runs.labels)}.")
+    for row in (*([own] if own else ()), *same, *without):
+        if row not in runs.labels:
+            raise LPOError(f"No row is called {row!r}; choose one of {', '.join(runs.labels)}.")
+    runs.runs = [
+        replace(run, label=own) if own and run.label in same else run
+        for run in runs.runs
+        if run.label not in without
+    ]
+    runs.labels = [label for label in runs.labels if label not in (*same, *without)]
+    return runs
+
+
+def table(runs: Runs, own: str = "default") -> str:
     lines = [HEAD, "|---|---|---|---|---|---|---|"]
-    labels = [own, *(label for label in runs.labels if label not in (own, *without))]
+    labels = [own, *(label for label in runs.labels if label != own)]
     for task in runs.tasks:
         cells = {label: runs.cell(task, label) for label in labels if runs.cell(task, label)}
         others = {label: cell for label, cell in cells.items() if label != own}
@@ -104,12 +124,11 @@ def over_all(cells: list[list[RunData]]) -> str:
     return interval(estimate(iqm_of_tasks, scores))
 
 
-def beside(paths: Sequence[Path], own: str, other: str) -> str:
+def beside(runs: Runs, own: str, other: str) -> str:
     """Returns the scores of two rows and the chance, a line for each task that both have.
 
     The last line is for all these tasks together.
     """
-    runs = Runs(list(paths))
     head = ("task", f"`{own}`", f"`{other}`", "returns, IQM", f"chance that `{own}` ends above")
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     both: list[list[list[RunData]]] = [[], []]  # the cells of each row
@@ -131,24 +150,39 @@ def of_cell(cell: list[RunData]) -> str:
     return f"{interval(estimate(iqm, [x]))}, {(x > PASS).sum()} of {x.size}" if x.size else "–"
 
 
-def across(paths: Sequence[Path]) -> str:
+def across(runs: Runs) -> str:
     """Returns the scores with a line for each row and a column for each task."""
-    runs = Runs(list(paths))
+    return lines_of_rows("row", runs, runs.labels, of_cell)
+
+
+def chances(runs: Runs, own: str = "default") -> str:
+    """Returns how probably a run of each row ends above one of the own row, task by task."""
+
+    def over(cell: list[RunData]) -> str:
+        return chance(cell, runs.cell(cell[0].task, own)) if cell else "–"
+
+    others = [label for label in runs.labels if label != own]
+    return lines_of_rows(f"over `{own}`", runs, others, over)
+
+
+def lines_of_rows(
+    head: str, runs: Runs, labels: Sequence[str], text: Callable[[list[RunData]], str]
+) -> str:
     names = [short_task(task) for task in runs.tasks]
-    lines = [f"| row | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
-    for label in runs.labels:
-        texts = (of_cell(runs.cell(task, label)) for task in runs.tasks)
+    lines = [f"| {head} | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
+    for label in labels:
+        texts = (text(runs.cell(task, label)) for task in runs.tasks)
         lines.append(f"| `{label}` | {' | '.join(texts)} |")
     return "\n".join(lines) + "\n"
 
 
-def singles(paths: Sequence[Path]) -> str:
+def singles(runs: Runs) -> str:
     """Returns a line for each run: its first reward and its returns, early and at the end."""
     lines = [
         "| run | first reward | return at 3M steps | at the end | steps |",
         "|---|---|---|---|---|",
     ]
-    for run in Runs(list(paths)).runs:
+    for run in runs.runs:
         steps, returns = run.curve("eval/return")
         then = returns[steps < EARLY][-LAST:].mean()
         first = "never" if run.first_reward is None else f"{run.first_reward:,}"
@@ -161,18 +195,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="The table of the default")
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--own", default="default", help="the row that is compared")
+    parser.add_argument("--same", metavar="ROW", nargs="+", default=(), help="count as its runs")
     parser.add_argument("--without", metavar="ROW", nargs="+", default=(), help="leave rows out")
     parser.add_argument("--beside", metavar="ROW", help="with this row alone, task by task")
     parser.add_argument("--across", action="store_true", help="a line for each row")
+    parser.add_argument("--chances", action="store_true", help="each row over the compared one")
     parser.add_argument("--singles", action="store_true", help="a line for each run")
     given = parser.parse_args()
+    own = None if given.singles or given.across else given.own
+    runs = read(given.files, own, given.same, given.without)
     if given.singles:
-        print(singles(given.files), end="")
+        text = singles(runs)
+    elif given.across:
+        text = across(runs)
+    elif given.chances:
+        text = chances(runs, given.own)
     elif given.beside:
-        print(beside(given.files, given.own, given.beside), end="")
+        text = beside(runs, given.own, given.beside)
     else:
-        own = (given.files, given.own, given.without)
-        print(across(given.files) if given.across else table(*own), end="")
+        text = table(runs, given.own)
+    print(text, end="")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from lpo.errors import LPOError
 from lpo.report.runs import Runs
 from lpo.report.stats import iqm
 from lpo.report.tables import cell_rows, stream_rows, write_markdown
@@ -18,6 +19,7 @@ EXPERIMENTS = ROOT / "experiments"
 pytestmark = pytest.mark.skipif(
     not EXPERIMENTS.is_dir(), reason="packed results are in the repository, not in the sdist"
 )
+RESULTS = EXPERIMENTS / "default" / "results"
 FOUND = sorted(
     str(p.relative_to(EXPERIMENTS))
     for p in EXPERIMENTS.glob("*/results/*.parquet")
@@ -42,7 +44,7 @@ RUNS = {
     "components/results/lock15-controls": 320,
     "default/results/confirm": 2880, "default/results/dense": 496, "default/results/hard": 5,
     "default/results/ablate": 3232, "default/results/before": 896,
-    "default/results/again": 1088, "default/results/pairs": 576, "default/results/lost": 1,
+    "default/results/again": 1052, "default/results/pairs": 576, "default/results/lost": 1,
     "default/results/lock10": 512, "default/results/long": 232,
 }  # fmt: skip
 CUT_OFF = {"default/results/long": 32}  # runs that ended before their budget, as the page says
@@ -140,7 +142,8 @@ def test_the_table_of_the_default():
     """A dead row of lock(10) earns .22 of 1.02. All runs of pcpg open it, and none of ppo."""
     default = script("default/table.py")
     names = ["components/results/lock10.parquet", "components/results/deepsea.parquet"]
-    lines = default["table"]([EXPERIMENTS / name for name in names], "ppo").splitlines()
+    runs = default["read"]([EXPERIMENTS / name for name in names])
+    lines = default["table"](runs, "ppo").splitlines()
     lock = "| CombinationLock (length=10) |"
     own = f"{lock} `ppo` | 64 | 0.22 [0.22, 0.22] | 0% | 0.22 [0.22, 0.22] |"
     assert lines[2] == f"{own} `pcpg`: 0.00 [0.00, 0.00], below |"
@@ -164,7 +167,7 @@ def test_the_first_command_finds_and_keeps_the_reward():
     runs = packed("default/results/first")
     assert all(run.final > 500 for run in runs.runs)
     path = EXPERIMENTS / "default" / "results" / "first.parquet"
-    table = script("default/table.py")["table"]([path], "lpo-w")
+    table = script("default/table.py")["table"](Runs([path]), "lpo-w")
     assert table.split("\n\n")[0] in pages()
 
 
@@ -175,7 +178,7 @@ CONFIRMED = ["default/results/confirm", "default/results/locomotion", "figure1/r
 @pytest.mark.parametrize("names", [CONFIRMED, ["default/results/dense"]])
 def test_the_default_is_confirmed_as_the_page_says(names):
     paths = [EXPERIMENTS / f"{name}.parquet" for name in names]
-    table = script("default/table.py")["table"](paths)
+    table = script("default/table.py")["table"](Runs(paths))
     assert table.split("\n\n")[0] in pages()
     assert len(names) == 1 or table in pages()
     assert "below" not in table  # on no task is the best other row ahead by more than chance
@@ -195,7 +198,7 @@ def test_the_default_is_below_no_row_by_more_than_chance():
 def test_the_default_is_compared_with_the_one_before_as_the_page_says():
     names = ("confirm", "locomotion", "before")
     paths = [EXPERIMENTS / f"default/results/{name}.parquet" for name in names]
-    assert script("default/table.py")["beside"](paths, "default", "before") in pages()
+    assert script("default/table.py")["beside"](Runs(paths), "default", "before") in pages()
 
 
 @pytest.mark.slow
@@ -204,12 +207,26 @@ def test_the_default_on_other_seeds_is_what_the_page_says():
     default = script("default/table.py")
     names = ("confirm", "locomotion", "again")
     paths = [EXPERIMENTS / f"default/results/{name}.parquet" for name in names]
-    assert default["beside"](paths, "again", "default") in pages()
+    assert default["beside"](Runs(paths), "again", "default") in pages()
     paths.append(EXPERIMENTS / "figure1/results/seeds64.parquet")
-    table = default["table"](paths, "again", ["default"])
+    table = default["table"](default["read"](paths, without=["default"]), "again")
     assert "`default`" not in table and "| `lpo` | 14 | 0.55 [0.53, 0.58] | 0.93 [0.92" in table
     below = [line for line in table.splitlines() if "below" in line]
     assert len(below) == 1 and below[0].startswith("| MiniGrid-KeyCorridorS3R3 | `again` |")
+    both = default["read"]([*paths, RESULTS / "dense.parquet"], "default", same=["again"])
+    below = [line for line in default["table"](both).splitlines() if "below" in line]
+    assert len(below) == 1 and below[0].startswith("| CartPole | `default` | 128 |")
+
+
+@pytest.mark.slow
+def test_ingredients_are_compared_with_the_default_as_the_page_says():
+    default = script("default/table.py")
+    assert default["chances"](Runs([RESULTS / "ablate.parquet"])) in pages()
+
+
+def test_rows_that_are_not_there_are_named():
+    with pytest.raises(LPOError, match=r"No row is called 'defualt'; choose one of .*lpo-w"):
+        script("default/table.py")["read"]([RESULTS / "first.parquet"], without=["defualt"])
 
 
 @pytest.mark.slow
@@ -224,12 +241,12 @@ def test_pairs_of_rows_are_what_the_page_says(name):
 @pytest.mark.parametrize("name", ["ablate", "lock10", "fade", "long"])
 def test_ingredients_and_rows_are_compared_as_the_page_says(name):
     path = EXPERIMENTS / "default" / "results" / f"{name}.parquet"
-    assert script("default/table.py")["across"]([path]) in pages()
+    assert script("default/table.py")["across"](Runs([path])) in pages()
 
 
 def test_single_runs_at_hard_are_what_the_page_says():
     path = EXPERIMENTS / "default" / "results" / "hard.parquet"
-    assert script("default/table.py")["singles"]([path]) in pages()
+    assert script("default/table.py")["singles"](Runs([path])) in pages()
 
 
 @pytest.mark.slow
