@@ -73,8 +73,10 @@ def read_runs(roots: list[Path]) -> Finals:
             least[name] = float(task.get("min_return") or 0.0)
             largest = task.get("max_return")
             seen = max(abs(max(value for _, value in evals)), scales.get(name, 0.0))
-            declared = largest is not None and largest > least[name]
-            scales[name] = float(largest - least[name]) if declared else seen
+            if largest is not None and largest > least[name]:
+                scales[name] = float(largest - least[name])
+            else:
+                scales[name] = seen
     return Finals({key: np.array(values) for key, values in found.items()}, scales, least)
 
 
