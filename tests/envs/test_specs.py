@@ -10,7 +10,15 @@ import pytest
 
 from lpo.envs import describe
 from lpo.envs.sparse import GoalReward, ThresholdReward
-from lpo.envs.specs import HALF_CHEETAH, HOPPER, LOCOMOTION, MOUNTAIN_CAR, WALKER2D, Threshold
+from lpo.envs.specs import (
+    HALF_CHEETAH,
+    HOPPER,
+    LOCOMOTION,
+    MOUNTAIN_CAR,
+    WALKER2D,
+    Threshold,
+    declared,
+)
 from lpo.errors import LPOError
 
 
@@ -49,6 +57,21 @@ def test_specs_agree_with_gymnasium(task):
         limit = task.healthy_state
         expected = None if limit is None else (-limit, limit)
         assert getattr(base, "_healthy_state_range", None) == expected
+
+
+@pytest.mark.parametrize(
+    "env_id", ["dm_control/cartpole-swingup_sparse-v0", "dm_control/ball_in_cup-catch-v0"]
+)
+def test_the_control_suite_counts_from_0_to_its_1000_steps(env_id):
+    known = {"min_return": 0.0, "max_return": 1000.0, "horizon": 1000}
+    assert declared(env_id, (5,), None) == known
+
+
+@pytest.mark.parametrize(
+    "env_id", ["dm_control/lqr-lqr_2_1-v0", "dm_control/stack_2_bricks-v0", "other/a-b-v0"]
+)
+def test_other_tasks_have_no_range(env_id):
+    assert declared(env_id, (5,), None) == {}
 
 
 @pytest.mark.parametrize(

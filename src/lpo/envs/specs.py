@@ -9,6 +9,7 @@ so they cannot disagree. A published task never changes; a changed one gets a ne
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any, Literal
@@ -295,15 +296,20 @@ RETURNS = MappingProxyType(
     {
         "CartPole-v1": (0.0, 500.0),  # the pole stays up to the time limit
         "Acrobot-v1": (-500.0, -70.0),  # never up in time; about what the fastest policies take
+        "MountainCar-v0": (-200.0, -100.0),  # likewise
+        "Taxi-v4": (-200.0, 8.0),  # nobody brought in time; Gymnasium's threshold
         "LunarLander-v3": (-200.0, 280.0),  # about a random policy's; about the best known
     }
 )
+# Tasks of the DeepMind Control Suite: 1,000 steps, each with a reward from 0 to 1 (but not lqr).
+SUITE = re.compile(r"dm_control/(?!lqr)[a-z_]+-[a-z_0-9]+-v\d+")
+SUITE_STEPS = 1000
 
 
 def declared(
     env_id: str, obs_shape: tuple[int, ...] | None, reward_threshold: float | None
 ) -> dict[str, Any]:
-    """Returns ``success_return``, range of returns and ``projection``, each where there is one.
+    """Returns what is known of a task: ``success_return``, range of returns, ``projection``.
 
     ``reward_threshold`` is Gymnasium's, for tasks that are not ours. A projection is left out where
     a wrapper or an option has changed the size of the observation.
@@ -313,6 +319,8 @@ def declared(
     row: dict[str, Any] = {} if success is None else {"success_return": float(success)}
     if env_id in RETURNS:
         row["min_return"], row["max_return"] = RETURNS[env_id]
+    if SUITE.fullmatch(env_id):  # its tasks do not say how long they are
+        row |= {"min_return": 0.0, "max_return": float(SUITE_STEPS), "horizon": SUITE_STEPS}
     if projection is not None and obs_shape == (projection.obs_size,):
         row["projection"] = [asdict(axis) for axis in projection.axes]
     return row
