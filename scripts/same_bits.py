@@ -19,7 +19,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-ROWS = ("lpo", "lpo-s", "eniac", "rnd", "pcpg", "eniac-original", "ppo")
+ROWS = ("lpo-w", "lpo", "lpo-s", "eniac", "rnd", "pcpg", "eniac-original", "ppo")
 TASKS = {
     "hopper": "--env lpo/SparseHopper-v0 --threads 1",
     "car": "--env MountainCarContinuous-v0",

@@ -196,3 +196,14 @@ def test_a_full_disk_is_reported_and_the_run_resumes(tmp_path):
         assert done.returncode == 0
     finally:
         subprocess.run(["umount", disk], check=True)
+
+
+def test_a_reader_that_goes_away_is_no_error():
+    """As in `lpo list | head`: the pipe is closed before anything is written."""
+    command = [sys.executable, "-u", "-m", "lpo.cli", "list"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        said = process.stderr.read().decode()
+    assert "Traceback" not in said and "BrokenPipe" not in said
+    assert process.returncode in (0, 141)

@@ -72,6 +72,67 @@ def test_one_run_for_each_rule(name, rows, facts, remedy):
     assert found.lines()[0].startswith(f"why    {name}: ") and len(found.lines()) == 2
 
 
+COSTS = {"rollout/return": -200.0}
+
+
+def test_a_task_of_costs_is_judged_by_its_score():
+    """No reward is ever above 0. Three of ten episodes succeeded at first, and then none."""
+    rows = run(0.0, 0.3, int_=0.3, **COSTS)
+    found = diagnose(rows, TASK, LPO)
+    assert found is not None and found.name == "still learning"
+    assert "no reward is above 0, and the best score was 0.3" in found.facts
+    found = diagnose(run(0.0, 0.8, **COSTS)[:-10] + run(0.0, 0.1, **COSTS)[-10:], TASK, LPO)
+    assert found is not None and found.name == "found and lost"
+    found = diagnose(run(0.0, **COSTS), TASK, LPO)
+    assert found is not None and found.name == "no reward yet"
+    assert "critic's error and costs" in found.facts
+
+
+def test_costs_without_a_score_may_be_all_there_is():
+    rows = [{k: v for k, v in row.items() if "eval" not in k} for row in run(0.0, **COSTS)]
+    found = diagnose(rows, TASK, LPO)
+    assert found is not None and "where all rewards are costs this says nothing" in found.facts
+    found = diagnose([row | {"rollout/return": 0.0} for row in rows], TASK, LPO)
+    assert found is not None and "costs" not in found.facts
+
+
+DEFAULT = configure("lpo-w")  # rewards count from .5 on
+
+
+@pytest.mark.parametrize(
+    ("largest", "task", "name"),
+    [
+        (0.05, {"max_return": None}, "small reward"),
+        (0.5, {"max_return": None}, "still learning"),
+        (0.05, {}, "still learning"),  # a return of 1 is known to be there
+    ],
+)
+def test_a_reward_too_small_to_count(largest, task, name):
+    found = diagnose(run(0.3, 0.3, **{"rollout/reward_max": largest}), TASK | task, DEFAULT)
+    assert found is not None and found.name == name
+
+
+def test_a_small_reward_is_told_its_unit():
+    rows = run(0.3, **{"rollout/reward_max": 0.05})
+    found = diagnose(rows, TASK | {"max_return": None}, DEFAULT)
+    assert found is not None
+    assert "largest reward is 0.05; none below 0.5 counts" in found.facts
+    assert found.remedy.startswith("alpha 20 earned_reward 0.05")
+    fixed = diagnose(rows, TASK | {"max_return": None}, LPO)  # whose bonus does not fade
+    assert fixed is not None and fixed.name != "small reward"
+
+
+def test_advice_is_not_what_the_run_has():
+    found = diagnose(run(0.0, int_=0.3), TASK, DEFAULT)
+    assert found is not None and "beta 1: a stronger bonus" in found.remedy
+    weights = {"advantage/ext_weight": 1.0, "advantage/int_weight": 1.0}
+    found = diagnose(run(0.3, int_=9.0, **weights), TASK, DEFAULT)
+    assert found is not None and found.remedy == "beta 0.028."  # .25·(1 − .9)/.9
+    slow = run(0.3, int_=9.0, **weights, **{"rollout/earned": 0.004})
+    found = diagnose(slow, TASK, DEFAULT)
+    assert found is not None and found.remedy.startswith("earned_share 0.004: ")
+
+
 def test_a_run_that_succeeds_has_nothing():
     assert diagnose(run(0.01, 0.5), TASK, LPO) is None
     assert diagnose([], TASK, LPO) is None

@@ -252,6 +252,12 @@ def _compiled(c: Config, space: Space) -> tuple[Parts, Any]:
     return parts, jax.jit(partial(learn, parts))
 
 
+def largest_reward(rollout: Rollout) -> Array:
+    """Returns the largest reward of the steps that count; 0 where none does."""
+    largest = jnp.where(rollout.valid, rollout.reward, -jnp.inf).max()
+    return jnp.where(rollout.valid.any(), largest, 0.0)
+
+
 def summary(
     params: ActorCritic, stats: dict[str, Array], ready: Prepared, rollout: Rollout
 ) -> dict[str, Array]:
@@ -265,6 +271,7 @@ def summary(
         "policy/log_std": params.log_std.sum() / max(params.log_std.size, 1),
         "rollout/learned_steps": rollout.valid.sum(),  # fewer than collected where a cover rolls in
         "rollout/reward_rate": (rollout.valid & (rollout.reward > 0)).sum() / count,
+        "rollout/reward_max": largest_reward(rollout),
     }
     streams = zip(
         STREAMS, ready.advantages, ready.returns, ready.errors, stats["value_losses"], strict=False

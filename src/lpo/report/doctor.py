@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lpo import config as configs
-from lpo.bonus.base import NoBonus
+from lpo.bonus.base import BonusOptions, NoBonus
+from lpo.bonus.weigh import Balanced, Fading, Sized
 from lpo.config import Config
 from lpo.envs.specs import LOCOMOTION
 from lpo.errors import named
@@ -52,11 +53,14 @@ class Signs(NamedTuple):
 
     steps: int
     found: int | None  # steps at the end of the first rollout with a positive reward
+    largest: float | None  # reward; None where no row tells it
+    costs: bool  # some returns are below 0
     peak: float  # largest share of rewarded steps, over some rollouts
     peak_at: int
     final: float  # of the last tenth
     best: float  # largest score
     share: float | None  # of the bonus in the advantage, late; None where no row tells it
+    earned: float  # recent share of steps that earn reward, as a fading bonus counts it
     clipped: float  # share of clipped updates, late
 
 
@@ -75,14 +79,18 @@ def signs(rows: Sequence[Row], c: Config) -> Signs:
     rewarded = np.flatnonzero(rate > 0)
     late = rows[len(rows) // 2 :]
     clipped = [row.get("policy/clip_fraction", 0.0) for row in late]
+    largest = [row["rollout/reward_max"] for row in rows if "rollout/reward_max" in row]
     return Signs(
         steps=int(steps[-1]),
         found=int(steps[rewarded[0]]) if rewarded.size else None,
+        largest=max(largest, default=None),
+        costs=any(row.get("rollout/return", 0.0) < 0 for row in rows),
         peak=float(smooth.max()),
         peak_at=int(steps[int(smooth.argmax()) + width - 1]),
         final=float(rate[-max(width, len(rate) // 10) :].mean()),
         best=max(scores(rows), default=0.0),
         share=bonus_share(late, c),
+        earned=float(np.median([row.get("rollout/earned", 0.0) for row in late])),
         clipped=float(np.mean(clipped)),
     )
 
@@ -94,7 +102,7 @@ def bonus_share(rows: Sequence[Row], c: Config) -> float | None:
     """
     rows = [row for row in rows if "advantage/int_rms" in row]
     rows = [row for row in rows if row.get("rollout/reward_rate", 0.0) > 0] or rows
-    alpha, beta = getattr(c.bonus, "alpha", 1.0), getattr(c.bonus, "beta", 0.0)
+    alpha, beta = weights(c).alpha, weights(c).beta
     shares = []
     for row in rows:
         bonus = row.get("advantage/int_weight", beta) * row["advantage/int_rms"]
@@ -112,8 +120,10 @@ def diagnose(rows: Sequence[Row], task: Mapping[str, Any], c: Config) -> Diagnos
     if not rows or (reached is not None and reached >= SOLVED):
         return None
     s = signs(rows, c)
-    if s.found is None:
-        return no_reward(s, task, c)
+    if s.found is None and not s.best:
+        return no_reward(s, task, c, scored=bool(known))
+    if counts_nothing(s, task, c):
+        return small(s, c)
     if reached is None:
         return None
     if may_settle(task) and s.final > SOLVED and reached < s.final / 4:
@@ -144,15 +154,60 @@ def has_bonus(c: Config) -> bool:
     return c.bonus.kind != NoBonus.kind
 
 
-def no_reward(s: Signs, task: Mapping[str, Any], c: Config) -> Diagnosis:
+def weights(c: Config) -> BonusOptions:
+    """Returns how the bonus is weighed; the defaults where its options do not say."""
+    return c.bonus if isinstance(c.bonus, BonusOptions) else BonusOptions()
+
+
+def fading(c: Config) -> Fading | None:
+    weighing = weights(c).weighing
+    return weighing if isinstance(weighing, Fading) else None
+
+
+def no_reward(s: Signs, task: Mapping[str, Any], c: Config, scored: bool) -> Diagnosis:
     facts = f"no positive reward in {s.steps:,} steps"
+    if s.costs and not scored:
+        facts += " (where all rewards are costs this says nothing: look at the return)"
     if not has_bonus(c):
         return Diagnosis("no reward yet", facts, f"a bonus for what is new: {named('algo')} lpo-w.")
     if s.share is not None:
-        facts += f"; the bonus is {s.share:.0%} of the advantage, the rest is the critic's error"
-    balance = f"{named('weighing')} balanced {named('value_gain')} 0: the bonus alone steers then"
-    ways = [balance] if s.share is not None and s.share < SOLVED else []
+        rest = "the critic's error" + (" and costs" if s.costs else "")
+        facts += f"; the bonus is {s.share:.0%} of the advantage, the rest is {rest}"
+    ways = [stronger(c)] if s.share is not None and s.share < SOLVED else []
     return Diagnosis("no reward yet", facts, either(ways + wider(task, c)))
+
+
+def stronger(c: Config) -> str:
+    """Returns how the bonus comes to steer."""
+    if isinstance(weights(c).weighing, Sized | Balanced) and c.network.value_gain == 0:
+        return f"{named('beta')} {4 * weights(c).beta:g}: a stronger bonus"
+    return f"{named('weighing')} balanced {named('value_gain')} 0: the bonus alone steers then"
+
+
+def least_that_counts(c: Config) -> float:
+    """Returns the smallest reward that makes the bonus fade."""
+    rule = fading(c)
+    return 0.0 if rule is None else rule.earned_least * rule.earned_reward
+
+
+def counts_nothing(s: Signs, task: Mapping[str, Any], c: Config) -> bool:
+    """Returns whether all rewards are too small to count as earned, and perhaps all there are."""
+    known = task.get("max_return") is not None  # then a larger reward is known to be there
+    return s.largest is not None and 0 < s.largest < least_that_counts(c) and not known
+
+
+def small(s: Signs, c: Config) -> Diagnosis:
+    rule = fading(c)
+    assert s.largest is not None and rule is not None
+    facts = (
+        f"the largest reward is {s.largest:.3g}; none below {least_that_counts(c):g} counts as "
+        "earned, so the bonus stays strong"
+    )
+    alpha = f"{named('alpha')} {weights(c).alpha * rule.earned_reward / s.largest:.3g}"
+    earned = f"{named('earned_reward')} {s.largest:.3g}"
+    return Diagnosis(
+        "small reward", facts, f"{alpha} {earned}, if no larger reward is to be found."
+    )
 
 
 def either(ways: Sequence[str]) -> str:
@@ -171,6 +226,8 @@ def wider(task: Mapping[str, Any], c: Config) -> list[str]:
 
 
 def rates(s: Signs) -> str:
+    if s.found is None:
+        return f"no reward is above 0, and the best score was {s.best:.2g}"
     return (
         f"first reward by step {s.found:,}; {s.peak:.2%} of the steps earned reward at step "
         f"{s.peak_at:,} and {s.final:.2%} at the end"
@@ -180,9 +237,20 @@ def rates(s: Signs) -> str:
 def drowned(s: Signs, c: Config) -> Diagnosis:
     assert s.share is not None
     facts = f"{rates(s)}; the bonus is {s.share:.0%} of the advantage"
-    beta = getattr(c.bonus, "beta", 1.0) * (1 - s.share) / s.share
-    remedy = f"{named('weighing')} balanced-fading, or {named('beta')} {beta:.2g}."
-    return Diagnosis("the bonus drowns it", facts, remedy)
+    beta = weights(c).beta * (1 - s.share) / s.share
+    return Diagnosis(
+        "the bonus drowns it", facts, either([*sooner(s, c), f"{named('beta')} {beta:.2g}"])
+    )
+
+
+def sooner(s: Signs, c: Config) -> list[str]:
+    """Returns how the bonus comes to fade, where that would help."""
+    rule = fading(c)
+    if rule is None:
+        return [f"{named('weighing')} balanced-fading"]
+    if 0 < s.earned < rule.earned_share:
+        return [f"{named('earned_share')} {s.earned:.2g}: the bonus fades sooner"]
+    return []
 
 
 def settled(s: Signs, reached: float, c: Config) -> Diagnosis:
@@ -193,7 +261,7 @@ def settled(s: Signs, reached: float, c: Config) -> Diagnosis:
         return Diagnosis("settled for less", facts, f"a bonus: {named('algo')} lpo-w.")
     if s.share is not None:
         facts += f"; the bonus is {s.share:.0%} of the advantage"
-    more = f"{named('beta')} {4 * getattr(c.bonus, 'beta', 1.0):g}"
+    more = f"{named('beta')} {4 * weights(c).beta:g}"
     ways = [more] if s.share is None or s.share < DROWNED else []
     return Diagnosis("settled for less", facts, either(ways + wider({}, c)))
 

@@ -45,7 +45,8 @@ STEPS, TIME, COUNTS = "env_steps", "time/", "visits/counts"
 KEPT = (
     "eval/return", "eval/normalized_return", "eval/success",
     "rollout/return", "rollout/normalized_return", "rollout/success", "rollout/reward_rate",
-    "switch/count", "switch/rollout_steps", "bonus/mean", "bonus/raw_mean", "bonus/scale",
+    "rollout/reward_max", "switch/count", "switch/rollout_steps",
+    "bonus/mean", "bonus/raw_mean", "bonus/scale",
     "advantage/ext_rms", "advantage/int_rms", "advantage/ext_weight", "advantage/int_weight",
     "rollout/earned", "value/ext_explained", "value/int_explained",
     "policy/log_std", "policy/clip_fraction",
