@@ -6,6 +6,7 @@ import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +196,14 @@ def planned(sweep: Path) -> list[dict[str, Any]]:
 
 def label_of(run: Path, config: str) -> str:
     """Returns the label that the sweep gave to a run, or else the algorithm of the run."""
-    rows = planned(run.parent)
-    named = (row["label"] for row in rows if row["name"] == run.name)
-    return next(named, None) or configs.from_json(config, str(run / "config.json")).algo
+    plan = run.parent / PLAN
+    written = plan.stat().st_mtime_ns if plan.is_file() else 0
+    label = labels_of(run.parent, written).get(run.name)
+    return label or configs.from_json(config, str(run / "config.json")).algo
+
+
+@lru_cache(maxsize=16)
+def labels_of(sweep: Path, written: int) -> dict[str, str]:
+    """Returns the label of each run in a sweep's plan, which is parsed once for each time that it
+    was ``written``."""
+    return {row["name"]: row["label"] for row in reversed(planned(sweep))}
