@@ -350,12 +350,12 @@ def test_evaluations_come_in_time_whatever_the_rollouts_do(tmp_path, algo):
 @pytest.mark.parametrize("normalize", [True, False])
 def test_a_group_warns_once_of_an_observation_that_grows(tmp_path, capsys, normalize):
     run = GroupRun(tmp_path, [Item("run", "ppo", small("ppo", normalize_obs=normalize))])
-    run.warn_of_drift()
+    run.warn([])
     moving = run.group.moving
     grown = moving.worlds._replace(obs=moving.worlds.obs.at[:, :, 3].set(20.0))
     run.group = run.group._replace(moving=moving._replace(worlds=grown))
-    run.warn_of_drift()
-    run.warn_of_drift()
+    run.warn([])
+    run.warn([])
     said = capsys.readouterr().out
     assert said.count("drifts without bound") == 1 and "Number 3 of the observation" in said
 

@@ -15,12 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lpo import config as configs
-from lpo.bonus.base import BonusOptions, NoBonus
-from lpo.bonus.weigh import Balanced, Fading, Sized
+from lpo.bonus.base import NoBonus
+from lpo.bonus.weigh import Balanced, Sized
 from lpo.config import Config
 from lpo.envs.specs import LOCOMOTION
 from lpo.errors import named
 from lpo.runs import record, store
+from lpo.runs.unit import fading, least_that_counts, unit_options, weights
 
 SOLVED = 0.5  # share of episodes, or of the largest return, from which on a run has not failed
 DROWNED = 2 / 3  # share of the bonus in the advantage: it is twice the reward
@@ -123,7 +124,7 @@ def diagnose(rows: Sequence[Row], task: Mapping[str, Any], c: Config) -> Diagnos
     if s.found is None and not s.best:
         return no_reward(s, task, c, scored=bool(known))
     if counts_nothing(s, task, c):
-        return small(s, c)
+        return small(s, task, c)
     if reached is None:
         return None
     if may_settle(task) and s.final > SOLVED and reached < s.final / 4:
@@ -154,16 +155,6 @@ def has_bonus(c: Config) -> bool:
     return c.bonus.kind != NoBonus.kind
 
 
-def weights(c: Config) -> BonusOptions:
-    """Returns how the bonus is weighed; the defaults where its options do not say."""
-    return c.bonus if isinstance(c.bonus, BonusOptions) else BonusOptions()
-
-
-def fading(c: Config) -> Fading | None:
-    weighing = weights(c).weighing
-    return weighing if isinstance(weighing, Fading) else None
-
-
 def no_reward(s: Signs, task: Mapping[str, Any], c: Config, scored: bool) -> Diagnosis:
     facts = f"no positive reward in {s.steps:,} steps"
     if s.costs and not scored:
@@ -184,30 +175,19 @@ def stronger(c: Config) -> str:
     return f"{named('weighing')} balanced {named('value_gain')} 0: the bonus alone steers then"
 
 
-def least_that_counts(c: Config) -> float:
-    """Returns the smallest reward that makes the bonus fade."""
-    rule = fading(c)
-    return 0.0 if rule is None else rule.earned_least * rule.earned_reward
-
-
 def counts_nothing(s: Signs, task: Mapping[str, Any], c: Config) -> bool:
     """Returns whether all rewards are too small to count as earned, and perhaps all there are."""
-    known = task.get("max_return") is not None  # then a larger reward is known to be there
-    return s.largest is not None and 0 < s.largest < least_that_counts(c) and not known
+    return s.largest is not None and 0 < s.largest < least_that_counts(c, task)
 
 
-def small(s: Signs, c: Config) -> Diagnosis:
-    rule = fading(c)
-    assert s.largest is not None and rule is not None
+def small(s: Signs, task: Mapping[str, Any], c: Config) -> Diagnosis:
+    assert s.largest is not None
     facts = (
-        f"the largest reward is {s.largest:.3g}; none below {least_that_counts(c):g} counts as "
-        "earned, so the bonus stays strong"
+        f"the largest reward is {s.largest:.3g}; none below {least_that_counts(c, task):g} counts "
+        "as earned, so the bonus stays strong"
     )
-    alpha = f"{named('alpha')} {weights(c).alpha * rule.earned_reward / s.largest:.3g}"
-    earned = f"{named('earned_reward')} {s.largest:.3g}"
-    return Diagnosis(
-        "small reward", facts, f"{alpha} {earned}, if no larger reward is to be found."
-    )
+    remedy = f"{unit_options(c, s.largest)}, if no larger reward is to be found."
+    return Diagnosis("small reward", facts, remedy)
 
 
 def either(ways: Sequence[str]) -> str:

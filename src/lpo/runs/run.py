@@ -23,6 +23,7 @@ from lpo.runs import checkpoint
 from lpo.runs.checkpoint import Checkpoint
 from lpo.runs.directory import RunDirectory
 from lpo.runs.loggers import About, JSONLines, Logger, Memory, check_installed, open_loggers
+from lpo.runs.unit import SmallRewards
 from lpo.runs.visits import Visits
 
 Callback = Callable[[int, dict[str, float]], Any]
@@ -56,6 +57,7 @@ class Run:
         self.visits = visits or Visits(trainer.env.description, trainer.config.steps)
         env = trainer.env
         self.drift = Drift(env.description["id"], unbounded(env.observation_space))
+        self.small = SmallRewards(trainer.config, env.description)
 
     @property
     def env_steps(self) -> int:
@@ -70,7 +72,7 @@ class Run:
             before, seconds = trainer.env_steps, dict(trainer.seconds)
             metrics = trainer.iterate(until)
             self.visits.add(trainer.buffer.obs, trainer.buffer.valid, before)
-            self.warn_of_drift()
+            self.warn(metrics)
             after, last = trainer.env_steps, trainer.env_steps >= until
             every = c.evaluation.every
             if trainer.eval_env and (crossed(before, after, every) or (last and every)):
@@ -85,9 +87,10 @@ class Run:
                 if due or last or not go_on or self.stop_requested:
                     self.save_checkpoint()
 
-    def warn_of_drift(self) -> None:
+    def warn(self, metrics: dict[str, float]) -> None:
         size = largest(self.trainer.buffer.obs, self.trainer.buffer.valid)
-        for message in self.drift.look(size, self.env_steps):
+        small = self.small.look(metrics["rollout/reward_max"], self.env_steps)
+        for message in (*self.drift.look(size, self.env_steps), *small):
             warnings.warn(message, stacklevel=2)
 
     def timing(self, steps: int, before: dict[str, float]) -> dict[str, float]:

@@ -33,6 +33,7 @@ from lpo.math.distributions import ActionSpec
 from lpo.runs import checkpoint
 from lpo.runs.checkpoint import Checkpoint
 from lpo.runs.directory import RunDirectory, log_digest
+from lpo.runs.unit import SmallRewards
 from lpo.sweep.grid import Grid, Item
 from lpo.sweep.local import stop_flag
 from lpo.sweep.plan import clear, held, read_plan, standing, write_plan
@@ -204,6 +205,7 @@ class GroupRun:
         self.saved = 0  # environment steps at the last save
         self.evaluated = 0  # and at the last evaluation
         self.drift = Drift(self.env.description["id"], np.ones(self.env.obs_size, bool))
+        self.small = SmallRewards(self.config, self.env.description)
         self.restore()
 
     # -- files
@@ -375,7 +377,7 @@ class GroupRun:
         self.check_weights()
         self.append(rows, {"time/env_steps_per_s": steps / spent, "time/device_s": self.seconds})
         self.say(steps / spent, scores or {k: v[-1] for k, v in metrics.items()})
-        self.warn_of_drift()
+        self.warn(rows)
         return 0
 
     def due(self, now: int, before: int) -> bool:
@@ -384,11 +386,13 @@ class GroupRun:
         late = now - self.evaluated + now - before > every
         return every > 0 and (late or now >= self.config.steps)
 
-    def warn_of_drift(self) -> None:
-        """Warns of observations that grow without bound, by those that the worlds show now."""
+    def warn(self, rows: list[list[dict]]) -> None:
+        """Warns of rewards that are too small, and of observations that grow without bound."""
         obs = self.group.moving.worlds.obs  # [R, N, O]
         size = host(jnp.sqrt((obs**2).mean(1)).max(0))
-        for message in self.drift.look(size, self.reached()):
+        reward = max((row["rollout/reward_max"] for own in rows for row in own), default=0.0)
+        small = self.small.look(reward, self.reached())
+        for message in (*self.drift.look(size, self.reached()), *small):
             print(f"warning: {message}", flush=True)
 
     def rows_of(self, metrics: dict[str, Any], scores: dict[str, Any]) -> list[list[dict]]:
