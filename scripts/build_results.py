@@ -63,6 +63,7 @@ ALL = (
     Report("default-hard", "SparseHalfCheetah at hard", ("default/hard",), "default"),
     Report("default-long", "Both bodies at hard, 10M steps", ("default/long",), "default"),
     Report("default-again", "The default on other seeds", ("default/again",), "again"),
+    Report("default-units", "A success that pays .1 or 100", ("default/units",), "default"),
     Report("default-pairs", "A bonus on (s,a) on nine other tasks", ("default/pairs",), "eniac"),
     Report("default-before", "The default before it", ("default/before",), "before"),
     Report("default-lock10", "Every row on a lock", ("default/lock10",), "lpo"),

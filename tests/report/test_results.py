@@ -45,7 +45,7 @@ RUNS = {
     "default/results/confirm": 2880, "default/results/dense": 496, "default/results/hard": 5,
     "default/results/ablate": 3232, "default/results/before": 896,
     "default/results/again": 1052, "default/results/pairs": 576, "default/results/lost": 1,
-    "default/results/lock10": 512, "default/results/long": 232,
+    "default/results/lock10": 512, "default/results/long": 232, "default/results/units": 32,
 }  # fmt: skip
 CUT_OFF = {"default/results/long": 32}  # runs that ended before their budget, as the page says
 CELLS = [  # sweeps whose table of cells a page prints; the others are printed by their scripts
@@ -238,7 +238,7 @@ def test_pairs_of_rows_are_what_the_page_says(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["ablate", "lock10", "fade", "long"])
+@pytest.mark.parametrize("name", ["ablate", "lock10", "fade", "long", "units"])
 def test_ingredients_and_rows_are_compared_as_the_page_says(name):
     path = EXPERIMENTS / "default" / "results" / f"{name}.parquet"
     assert script("default/table.py")["across"](Runs([path])) in pages()
