@@ -63,6 +63,7 @@ ALL = (
     Report("default-hard", "SparseHalfCheetah at hard", ("default/hard",), "default"),
     Report("default-long", "Both bodies at hard, 10M steps", ("default/long",), "default"),
     Report("default-again", "The default on other seeds", ("default/again",), "again"),
+    Report("default-others", "The default on tasks by others", ("default/others",), "default"),
     Report("default-units", "A success that pays .1 or 100", ("default/units",), "default"),
     Report("default-pairs", "A bonus on (s,a) on nine other tasks", ("default/pairs",), "eniac"),
     Report("default-before", "The default before it", ("default/before",), "before"),
@@ -147,6 +148,7 @@ def draw_others() -> None:
     sys.path.insert(0, str(ROOT / "experiments" / "default"))
     picture = runpy.run_path(str(ROOT / "experiments" / "default" / "picture.py"))
     picture["curves"](REPORTS / "default-confirm" / "figures")
+    picture["curves"](REPORTS / "default-others" / "figures", picture["OTHERS"])
     picture["ablation"](REPORTS / "default-ablate" / "figures")
     stories = runpy.run_path(str(ROOT / "experiments" / "default" / "stories.py"))
     stories["draw"](REPORTS / "default-first" / "figures")

@@ -6,6 +6,7 @@ python experiments/default/picture.py build/pictures
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from lpo.report.tables import short_task
 RESULTS = Path(__file__).parent / "results"
 CONFIRMED = [RESULTS / "confirm.parquet", RESULTS / "locomotion.parquet"]
 CONFIRMED.append(RESULTS.parents[1] / "figure1" / "results" / "seeds64.parquet")
+OTHERS = [RESULTS / "others.parquet"]
 ACROSS = 3
 POINTS = 25  # of a curve
 
@@ -27,9 +29,9 @@ def score_metric(run: RunData) -> str:
     return next(name for name in SCORES if run.curve(name)[1].size)
 
 
-def curves(out: Path, name: str = "curves") -> None:
+def curves(out: Path, files: Sequence[Path] = CONFIRMED, name: str = "curves") -> None:
     """Draws the IQM of the scores over steps, one small panel for each task."""
-    runs = Runs(CONFIRMED)
+    runs = Runs(files)
     down = -(-len(runs.tasks) // ACROSS)
     color = colors(runs.labels) | {"default": "#1f6fb4", "eniac": "#c77c11"}
     labels = sorted(runs.labels, key=lambda label: label == "default")  # drawn last, on top
@@ -84,4 +86,5 @@ if __name__ == "__main__":
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     curves(folder)
+    curves(folder, OTHERS, "others")
     ablation(folder)

@@ -46,6 +46,7 @@ RUNS = {
     "default/results/ablate": 3232, "default/results/before": 896,
     "default/results/again": 1052, "default/results/pairs": 576, "default/results/lost": 1,
     "default/results/lock10": 512, "default/results/long": 232, "default/results/units": 32,
+    "default/results/others": 240,
 }  # fmt: skip
 CUT_OFF = {"default/results/long": 32}  # runs that ended before their budget, as the page says
 CELLS = [  # sweeps whose table of cells a page prints; the others are printed by their scripts
@@ -175,7 +176,9 @@ CONFIRMED = ["default/results/confirm", "default/results/locomotion", "figure1/r
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("names", [CONFIRMED, ["default/results/dense"]])
+@pytest.mark.parametrize(
+    "names", [CONFIRMED, ["default/results/dense"], ["default/results/others"]]
+)
 def test_the_default_is_confirmed_as_the_page_says(names):
     paths = [EXPERIMENTS / f"{name}.parquet" for name in names]
     table = script("default/table.py")["table"](Runs(paths))
@@ -192,6 +195,16 @@ def test_the_default_is_below_no_row_by_more_than_chance():
     assert len(others) > 60
     for task, label, cell in others:
         assert "below" not in chance(runs.cell(task, "default"), cell), (task, label)
+
+
+@pytest.mark.slow
+def test_on_tasks_by_others_the_default_is_above_every_row_by_more_than_chance():
+    chance, runs = script("default/table.py")["chance"], packed("default/results/others")
+    others = [(task, cell) for task, label, cell in runs.cells() if label != "default"]
+    assert len(others) == 12
+    for task, cell in others:
+        low = re.search(r"\[([\d.]+),", chance(runs.cell(task, "default"), cell))
+        assert low is not None and float(low[1]) > 0.5
 
 
 @pytest.mark.slow

@@ -112,7 +112,7 @@ def interval(e: Estimate, form: str = ".2f") -> str:
 
 def short_task(task: str) -> str:
     """Returns a task without namespace, version and threshold, for instance SparseHopper (half)."""
-    return re.sub(r"-v\d+|: [^)]*", "", task.removeprefix("lpo/"))
+    return re.sub(r"^[\w:-]+/|-v\d+|: [^)]*", "", task)
 
 
 def markdown(rows: list[Row]) -> str:
