@@ -1,8 +1,8 @@
 """Report: why a run failed, in two lines: what its metrics say, and what to try.
 
 The rules are in ``diagnose``. They are for a run whose last score is below ½, or the mean of its
-last five, and the first one that applies counts. Peaks are means over five rollouts, the end is the
-last tenth.
+last five; two of them also for a run without a score. The first one that applies counts. Peaks are
+means over five rollouts, the end is the last tenth.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class SmallRewards:
         self.config, self.least = c, least_that_counts(c, task)
 
     def look(self, largest: float, env_steps: int) -> list[str]:
-        """Returns a warning where the ``largest`` reward of the rollouts since is too small."""
+        """Returns a warning where the ``largest`` reward since the last look is too small."""
         if largest <= 0 or not self.least:
             return []
         small, least, self.least = largest < self.least, self.least, 0.0
