@@ -5,13 +5,12 @@
     python scripts/same_bits.py compare runs/bits-old runs/bits-new
 
 Every row of the table runs on a native, a Gymnasium and a finite task, and once with other parts.
-Metrics, visits and checkpoints are compared byte by byte; metrics that were renamed are compared
-under their new name, and those that the old version did not have are not compared.
+Metrics, visits and checkpoints are compared bit by bit. Metrics and arrays that were renamed are
+compared under their new name, and those that the old version did not have are not compared.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import subprocess
@@ -40,12 +39,38 @@ OTHERS = {
     " --entropy-coef 0.01 --growth-iterations 5 --predictor-hidden 32 --beta 3 --seed 7",
 }
 LENGTH = "--steps 12000 --eval-every 4000 --checkpoint-every 6000 --quiet"
+NEW_FLAGS = {"--intrinsic-episodic": "--intrinsic-ends ends"}  # where this version has the latter
+NEW_PARTS = (".novelty.life",)  # of the names of arrays, which the old version did not have
 RENAMED = {"eval/success": "eval/normalized_return", "rollout/success": "rollout/normalized_return"}
 
 
 def commands() -> dict[str, str]:
     grid = {f"{a}-{t}": f"--algo {a} {words}" for t, words in TASKS.items() for a in ROWS}
     return grid | OTHERS
+
+
+def of_this_version(words: str) -> str:
+    """Returns a command with the flags that this version of ``lpo`` has."""
+    from lpo.config import configure, leaves
+
+    names = {"--" + leaf.short.replace("_", "-") for leaf in leaves(configure("lpo"))}
+    for old, new in NEW_FLAGS.items():
+        words = words.replace(old, new) if new.split()[0] in names else words
+    return words
+
+
+def arrays_of(file: Path) -> dict[str, bytes]:
+    """Returns the arrays of a checkpoint as bytes, under the names of the old version."""
+    from safetensors import safe_open
+
+    found = {}
+    with safe_open(file, "np") as saved:
+        for name in saved.keys():  # noqa: SIM118 - it is no dictionary
+            array, old = saved.get_tensor(name), name
+            for part in NEW_PARTS:
+                old = old.replace(part, "")
+            found[old] = f"{array.dtype} {array.shape} ".encode() + array.tobytes()
+    return found
 
 
 def record(out: Path) -> None:
@@ -58,7 +83,7 @@ def record(out: Path) -> None:
     env = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
 
     def train(item: tuple[str, str]) -> None:
-        name, words = item
+        name, words = item[0], of_this_version(item[1])
         run = out / name
         cli = [sys.executable, "-m", "lpo.cli"]
         if name.endswith("-car"):  # half of it, then on to the end
@@ -103,13 +128,9 @@ def compare(old: Path, new: Path) -> int:
         a, b = old / name, new / name
         same = {"metrics": holds(rows_of(a), rows_of(b))}
         for file in sorted(a.glob("checkpoints/*.safetensors")) + sorted(a.glob("visits.json")):
-            digests = [
-                hashlib.sha256((x / file.relative_to(a)).read_bytes()).digest()
-                if (x / file.relative_to(a)).exists()
-                else None
-                for x in (a, b)
-            ]
-            same[file.name] = digests[0] == digests[1]
+            other = b / file.relative_to(a)
+            read = arrays_of if file.suffix == ".safetensors" else Path.read_bytes
+            same[file.name] = other.exists() and read(file) == read(other)
         bad = [key for key, equal in same.items() if not equal]
         worst += bool(bad)
         print(f"{name:24s} {'equal' if not bad else 'DIFFERS: ' + ', '.join(bad)} ({len(same)})")

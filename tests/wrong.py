@@ -88,7 +88,7 @@ PYTHON = [
     ({"value_gain": -1.0}, "at least 0"),
     ({"advantage_floor": -1.0}, "at least 0"),
     ({"predictor_hidden": (8, "a")}, "at least 1"),
-    ({"intrinsic_episodic": "no"}, "true or false"),
+    ({"intrinsic_ends": "no"}, "one of across, ends, neutral"),
     ({"eval_every": -1}, "at least 0"),
     ({"eval_episodes": 0}, "at least 1"),
     ({"eval_deterministic": 0}, "true or false"),

@@ -11,7 +11,16 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from lpo.bonus import RND, BonusPart, BySize, Elliptic, NoBonus, SizedFading, WidthNetwork
+from lpo.bonus import (
+    RND,
+    BonusPart,
+    BySize,
+    Elliptic,
+    FirstVisit,
+    NoBonus,
+    SizedFading,
+    WidthNetwork,
+)
 from lpo.errors import LPOError, nearest
 from lpo.start import Cover, Reset, StartPart
 from lpo.switch import Every, Growth, Sensitivity, SwitchPart
@@ -25,9 +34,41 @@ class Algorithm(NamedTuple):
     switch: SwitchPart
     start: StartPart = Reset()
     values: Mapping[str, Any] = MappingProxyType({})  # of other options, by their short names
+    codes: Algorithm | None = None  # what it is where observations are codes or whole numbers
 
 
 DEFAULT = "lpo-w"  # what runs where no row is named
+OF_CODES = Algorithm(  # experiments/frontier/README.md: how its numbers were found
+    "RND width on s′ × first visits of the episode, weighed and fading as in the default",
+    RND(
+        inputs="next",
+        scale=BySize(),
+        episode=FirstVisit(),
+        ends="neutral",
+        weighing=SizedFading(beta_earned=0.002, earned_share=0.01, earned_least=0.1),
+        alpha=1.0,
+        beta=0.25,
+        gamma_int=0.99,
+        learning_rate=3e-4,
+    ),
+    Every(rollout=4096),
+    values=MappingProxyType(
+        {
+            "num_envs": 32,
+            "gamma_ext": 0.99,
+            "gae_lambda": 0.95,
+            "entropy_coef": 5e-4,
+            "log_std_min": -0.2,
+            "learning_rate": 5e-4,
+            "kl_target": 0.05,
+            "batch_size": 256,
+            "epochs": 4,
+            "advantage_floor": 0.15,
+            "value_gain": 0.0,
+            "periodic": "auto",
+        }
+    ),
+)
 ALGORITHMS: dict[str, Algorithm] = {
     "lpo-w": Algorithm(
         "the default: RND width on s′, weighed in units of the reward, fading as reward is earned",
@@ -54,6 +95,7 @@ ALGORITHMS: dict[str, Algorithm] = {
                 "periodic": "auto",
             }
         ),
+        codes=OF_CODES,
     ),
     "lpo": Algorithm("RND width on (s,a), growing rollouts", RND(), Growth()),
     "lpo-s": Algorithm(

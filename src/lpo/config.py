@@ -17,7 +17,8 @@ import annotated_types as at
 import pydantic
 
 from lpo import algorithms, files
-from lpo.bonus import RND, BonusPart, ScaleOptions, Weighing
+from lpo.bonus import RND, BonusPart, EpisodePart, ScaleOptions, Weighing
+from lpo.envs.make import observes_codes
 from lpo.envs.task import DEFAULT_ENV, TaskOptions
 from lpo.errors import LPOError, named, nearest
 from lpo.math.features import FeatureOptions
@@ -48,6 +49,7 @@ CHOICES: dict[str, type[Part]] = {  # parts that are chosen by name
     "start": StartPart,
     "features": FeatureOptions,
     "scale": ScaleOptions,
+    "episode": EpisodePart,
     "weighing": Weighing,
 }
 
@@ -336,7 +338,7 @@ PRESETS = {
             "alpha": 1.0,
             "beta": 10.0,
             "gamma_int": 0.99,
-            "intrinsic_episodic": True,
+            "intrinsic_ends": "ends",
             "bonus_shape": "raw",
             "features": "product",
             "cover_weights": "logdet",
@@ -373,6 +375,10 @@ PRESETS = {
             "value_gain": 1.0,
         },
     ),
+    "grid": Preset(
+        "what the default is where observations are codes, for a task that gives them as numbers",
+        {},
+    ),
     "gpu": Preset(
         "one big run on a GPU: 4,096 environments, large minibatches (with --device gpu)",
         {
@@ -392,14 +398,26 @@ PRESETS = {
 
 
 def configure(
-    algo: str | None = None, *, env: str = DEFAULT_ENV, preset: str | None = None, **values: Any
+    algo: str | None = None,
+    *,
+    env: str = DEFAULT_ENV,
+    preset: str | None = None,
+    codes: bool | None = None,
+    **values: Any,
 ) -> Config:
-    """Returns the configuration of a row, a preset and options by their short names."""
+    """Returns the configuration of a row, a preset and options by their short names.
+
+    ``codes``: whether observations are codes or whole numbers, for which the default row has other
+    numbers; None: as the environment ``env`` says.
+    """
     if preset is not None and preset not in PRESETS:
         raise LPOError(f"No preset is called {preset!r}; choose one of {', '.join(PRESETS)}.")
     wanted = PRESETS[preset] if preset is not None else Preset("", {})
     algo = algo or wanted.row
     row = algorithms.get(algo)
+    if row.codes is not None:
+        codes = observes_codes(env, values.get("env_kwargs")) if codes is None else codes
+        row = row.codes if codes or preset == "grid" else row
     if row.values and wanted.row != algorithms.DEFAULT:
         raise LPOError(
             f"{algo} has numbers of its own; leave {named('preset')} {preset} out, or choose "
@@ -458,12 +476,23 @@ def from_dict(values: Any, source: str) -> Config:
             f"{source} is a configuration of format {version!r}; install a newer version of lpo."
         )
     try:
+        values = with_new_names(values)
         if version == 1:
             return from_version_1(values)
         c = _built(Config, {k: v for k, v in values.items() if k != "format"})
         return one_lambda(c, (values.get("ppo") or {}) | (values.get("bonus") or {}))
     except LPOError as error:
         raise LPOError(f"{source}: {error}") from None
+
+
+def with_new_names(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a configuration's values with the names that options have now."""
+    new = {k: with_new_names(v) if k == "bonus" and isinstance(v, dict) else v
+           for k, v in values.items()}  # fmt: skip
+    for old, name in (("episodic", "ends"), ("intrinsic_episodic", "intrinsic_ends")):
+        if old in new and isinstance(new[old], bool):
+            new[name] = "ends" if new.pop(old) else "across"
+    return new
 
 
 def one_lambda(c: Config, given: Mapping[str, Any]) -> Config:

@@ -107,4 +107,6 @@ class Rollout(NamedTuple, Generic[ArrayT]):
     truncated: Bool[ArrayT, "T N"]
     next_obs: Float[ArrayT, "T N O"]
     valid: Bool[ArrayT, "T N"]
+    start: Bool[ArrayT, "T N"]  # an episode begins with this row
+    taken: Bool[ArrayT, "T N"]  # a step of the environment, also where it is not learned from
     last_obs: Float[ArrayT, "N O"]  # after the last step, where the next rollout begins

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import Array
 
-from lpo.bonus import Bonus, none, rnd
+from lpo.bonus import Bonus, none, rnd, scaled
 from lpo.bonus.scale import Scale, by_returns, by_size, discounted_sums
 from lpo.config import configure
 from lpo.engine.learner import assemble, init_state, prepare
@@ -30,15 +30,14 @@ def problem(c) -> Problem:
 
 def make(inputs: Inputs = "sa", **overrides) -> Bonus:
     options: dict[str, Any] = dict(
-        num_envs=2,
-        scale=by_returns(0.5),
         learning_rate=1e-2,
         passes=20,
         batch_size=8,
         hidden=(16,),
         num_features=4,
     )
-    return rnd(reader(inputs, 3, 2, DIST.features), **(options | overrides))
+    raw = rnd(reader(inputs, 3, 2, DIST.features), **(options | overrides))
+    return scaled(raw, by_returns(0.5), 2)
 
 
 def rollout(steps=40, seed=0, pad=0):
@@ -136,7 +135,9 @@ def test_padding_changes_nothing():
     np.testing.assert_allclose(padded_b[0, :40], b[0], rtol=1e-5)
     assert (np.asarray(padded_b[0, 40:]) == 0).all()
     np.testing.assert_allclose(padded.discounted, plain.discounted, rtol=1e-5)
-    np.testing.assert_allclose(padded.inputs.mean, plain.inputs.mean, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        padded.novelty.inputs.mean, plain.novelty.inputs.mean, rtol=1e-4, atol=1e-6
+    )
 
 
 def rollout_with_padding():

@@ -16,12 +16,13 @@ from lpo.bonus.weigh import (
     earned,
 )
 from lpo.engine.rollout import empty_rollout
+from lpo.math.advantage import ACROSS, ENDS
 
 STREAMS = Streams(
     gammas=jnp.array([0.5, 0.9]),
     lambdas=jnp.array([0.95, 0.95]),
     weights=jnp.array([2.0, 1.0]),
-    episodic=jnp.array([True, False]),
+    ends=jnp.array([ENDS, ACROSS]),
 )
 
 

@@ -13,6 +13,7 @@ from scipy import optimize
 
 from lpo.bonus import elliptic, width_network
 from lpo.bonus.elliptic import width
+from lpo.bonus.compose import scaled
 from lpo.bonus.scale import by_returns
 from lpo.bonus.shape import Shape, shaped
 from lpo.bonus.width import Reservoir, refill, width_loss
@@ -92,19 +93,20 @@ def two_places(steps=60, pad=0):
 
 
 STATE = features.reader("s", 2, 0, lambda action: action)
-COMMON: dict[str, Any] = dict(num_envs=2, scale=by_returns(0.9), gamma_ext=0.9, threshold=0.1)
+COMMON: dict[str, Any] = dict(gamma_ext=0.9, threshold=0.1)
 
 
 def kernel_bonus(shape: Shape = "raw"):
     phi = features.fourier(2, 64, 0.5)
-    return elliptic(phi, STATE.read, shape=shape, epsilon=1.0, **COMMON)
+    return scaled(elliptic(phi, STATE.read, shape=shape, epsilon=1.0, **COMMON), by_returns(0.9), 2)
 
 
 def trained_bonus(shape: Shape = "raw"):
-    return width_network(
+    raw = width_network(
         2, STATE.read, shape=shape, prior=60, learning_rate=3e-3, passes=10, batch_size=16,
         hidden=(32,), capacity=128, **COMMON,
     )  # fmt: skip
+    return scaled(raw, by_returns(0.9), 2)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +132,9 @@ def test_the_gram_matrix_holds_the_valid_rows():
     bonus, data = kernel_bonus(), two_places(steps=5, pad=3)
     _, state, _ = jax.jit(bonus.score)(bonus.init(jax.random.key(0)), data)
     state, metrics = jax.jit(bonus.update)(state, data, jax.random.key(0))
-    assert float(jnp.trace(state.gram)) == pytest.approx(10.0, rel=1e-4)  # ten samples, ‖φ‖ = 1
+    assert float(jnp.trace(state.novelty.gram)) == pytest.approx(
+        10.0, rel=1e-4
+    )  # ten samples, ‖φ‖ = 1
     assert 0 < float(metrics["bonus/dimension"]) < 10
 
 

@@ -59,7 +59,7 @@ def test_the_sensitivity_switch_learns_sparse_hopper_with_fewer_changes_than_gro
 def test_a_policy_cover_opens_the_lock():
     """PC-PG on the bidirectional lock of length 5: the better of the two locks."""
     agent = PCPG(
-        "lpo/CombinationLock-v0", seed=0, learning_rate=1e-3, intrinsic_episodic=True,
+        "lpo/CombinationLock-v0", seed=0, learning_rate=1e-3, intrinsic_ends="ends",
         gamma_int=0.99, alpha=1.0, beta=5.0,
     ).learn(200_000)  # fmt: skip
     assert final(agent, "eval/return") >= 0.9

@@ -18,7 +18,7 @@ import pytest
 from gymnasium import spaces
 
 from lpo.math import distributions, ppo
-from lpo.math.advantage import Trajectory, gae, streams_gae
+from lpo.math.advantage import ENDS, Trajectory, gae, streams_gae
 from lpo.math.descent import Adam
 from lpo.math.nets import ActorCritic, Layer, apply_net, values
 
@@ -135,7 +135,7 @@ def test_advantages_and_returns(case):
     """At a time limit SB3 adds γV(final observation) to the reward; we bootstrap from it."""
     o, x = case.option, trajectory(case)
     gamma, gae_lambda = jnp.array([o["gamma"]]), jnp.array([o["gae_lambda"]])
-    a = streams_gae(x, gamma, gae_lambda, jnp.array([True]))
+    a = streams_gae(x, gamma, gae_lambda, jnp.array([ENDS]))
     agree(a[0], case["rollout/advantage"])
     agree(a[0] + x.value[0], case["rollout/returns"])
 
@@ -143,7 +143,7 @@ def test_advantages_and_returns(case):
 def test_advantages_of_one_environment(case):
     x = trajectory(case)
     one = Trajectory(*(leaf[0, ..., 1] for leaf in x[:4]), *(flags[:, 1] for flags in x[4:]))
-    a = gae(one, case.option["gamma"], case.option["gae_lambda"], jnp.bool_(True))
+    a = gae(one, case.option["gamma"], case.option["gae_lambda"], ENDS)
     agree(a, case["rollout/advantage"][:, 1])
 
 

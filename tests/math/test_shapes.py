@@ -12,7 +12,7 @@ import pytest
 from jaxtyping import TypeCheckError
 
 import lpo.math
-from lpo.math.advantage import Trajectory, streams_gae
+from lpo.math.advantage import ACROSS, ENDS, Trajectory, streams_gae
 from lpo.math.distributions import ActionSpec, make
 from lpo.math.minibatch import shuffled
 from lpo.math.nets import init_actor_critic, values
@@ -47,16 +47,16 @@ def test_every_function_says_all_its_types():
 
 
 def test_right_shapes_pass():
-    out = streams_gae(trajectory(2, 3, 4), jnp.ones(2), jnp.ones(2), jnp.array([True, False]))
+    out = streams_gae(trajectory(2, 3, 4), jnp.ones(2), jnp.ones(2), jnp.array([ENDS, ACROSS]))
     assert out.shape == (2, 3, 4)
 
 
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: streams_gae(trajectory(2, 3, 4), jnp.ones((2, 1)), jnp.ones(2), jnp.ones(2, bool)),
+        lambda: streams_gae(trajectory(2, 3, 4), jnp.ones((2, 1)), jnp.ones(2), jnp.ones(2, int)),
         lambda: streams_gae(trajectory(2, 3, 4), jnp.ones(2), jnp.ones(2), jnp.ones(2)),
-        lambda: streams_gae(trajectory(2, 3, 4), jnp.ones(2), 0.9, jnp.ones(2, bool)),  # pyright: ignore[reportArgumentType]
+        lambda: streams_gae(trajectory(2, 3, 4), jnp.ones(2), 0.9, jnp.ones(2, int)),  # pyright: ignore[reportArgumentType]
         lambda: update_moments(init_moments(3), jnp.zeros((5, 2)), jnp.ones(5)),
         lambda: update_moments(init_moments(3), jnp.zeros((5, 3)), jnp.ones(4)),
         lambda: normalize(init_moments(3), jnp.zeros((5, 2)), 5.0),
@@ -85,7 +85,7 @@ def test_wrong_shapes_and_kinds_are_refused(call):
 def test_fields_of_an_argument_are_checked(field, array):
     x = trajectory(2, 3, 4)._replace(**{field: array})
     with pytest.raises(TypeCheckError):
-        streams_gae(x, jnp.ones(2), jnp.ones(2), jnp.array([True, False]))
+        streams_gae(x, jnp.ones(2), jnp.ones(2), jnp.array([ENDS, ACROSS]))
 
 
 def test_fields_are_checked_against_the_other_arguments_and_each_other():

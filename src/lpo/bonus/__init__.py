@@ -1,9 +1,12 @@
 """Bonuses: what is novel? One file for each kind, and how a bonus is scaled and weighed."""
 
 from lpo.bonus.base import Bonus, BonusOptions, BonusPart, NoBonus, none
+from lpo.bonus.compose import ScaledOptions, difference, plus, scaled, times
 from lpo.bonus.elliptic import Elliptic, elliptic
+from lpo.bonus.episode import EpisodePart, FirstVisit, NoEpisode
 from lpo.bonus.rnd import RND, rnd
-from lpo.bonus.scale import ByReturns, BySize, Scale, ScaledOptions, ScaleOptions
+from lpo.bonus.scale import ByReturns, BySize, Scale, ScaleOptions
+from lpo.bonus.visits import Constant, Visits
 from lpo.bonus.weigh import (
     Balanced,
     BalancedFading,
@@ -26,21 +29,30 @@ __all__ = [
     "BonusPart",
     "ByReturns",
     "BySize",
+    "Constant",
     "Elliptic",
+    "EpisodePart",
     "Fading",
+    "FirstVisit",
     "Fixed",
     "NoBonus",
+    "NoEpisode",
     "Scale",
     "ScaleOptions",
     "ScaledOptions",
     "Sized",
     "SizedFading",
     "Streams",
+    "Visits",
     "Weigh",
     "Weighing",
     "WidthNetwork",
+    "difference",
     "elliptic",
     "none",
+    "plus",
     "rnd",
+    "scaled",
+    "times",
     "width_network",
 ]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
 
 import jax.numpy as jnp
 from jax import Array
 
 from lpo.bonus.weigh import Fixed, NoState, Streams, Weigh, Weighing, fixed
+from lpo.math.advantage import ACROSS, ENDS, NEUTRAL
 from lpo.options import Axis, Kinds, NonNegative, Part, Short, Unit, options
 from lpo.problem import Problem
 from lpo.types import Rollout
 
 Metrics = dict[str, Array]
+Ends = Literal["across", "ends", "neutral"]
+HOW: dict[Ends, int] = {"across": ACROSS, "ends": ENDS, "neutral": NEUTRAL}
 
 
 class Init(Protocol):
@@ -65,8 +68,9 @@ class BonusOptions(BonusPart):
     """Weight of the reward advantage in Â = α Â_ext + β Â_int."""
     beta: Axis[NonNegative] = 1.0
     """Weight of the bonus advantage."""
-    episodic: Annotated[bool, Short("intrinsic_episodic")] = False
-    """End bonus returns with the episode (by default they continue after a reset)."""
+    ends: Annotated[Ends, Short("intrinsic_ends")] = "across"
+    """Where an episode ends, the return of the bonus goes on in the next one (across), ends too
+    (ends), or is cut as by a time limit (neutral)."""
     weighing: Weighing = Fixed()
     """How the two advantages are weighed."""
 
@@ -78,7 +82,7 @@ class BonusOptions(BonusPart):
             gammas=jnp.array([gamma, self.gamma_int]),
             lambdas=jnp.array([lambda_, self.lambda_int]),
             weights=jnp.array([self.alpha, self.beta]),
-            episodic=jnp.array([True, self.episodic]),
+            ends=jnp.array([ENDS, HOW[self.ends]]),
         )
 
 
@@ -94,7 +98,16 @@ class NoBonus(BonusPart):
 
     def streams(self, gamma: Any, lambda_: Any) -> Streams:
         one = jnp.array([1.0])
-        return Streams(jnp.array([gamma]), jnp.array([lambda_]), one, jnp.array([True]))
+        return Streams(jnp.array([gamma]), jnp.array([lambda_]), one, jnp.array([ENDS]))
+
+
+def one() -> Bonus:
+    """Returns the bonus b = 1."""
+
+    def score(state: NoState, rollout: Rollout) -> tuple[Array, NoState, Metrics]:
+        return rollout.valid[None] * 1.0, state, {}
+
+    return Bonus(1, lambda key: NoState(), score, lambda state, rollout, key: (state, {}))
 
 
 def none() -> Bonus:

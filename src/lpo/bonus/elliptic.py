@@ -18,7 +18,6 @@ import jax.numpy as jnp
 from jax import Array
 
 from lpo.bonus.base import Bonus, BonusPart
-from lpo.bonus.scale import Scale
 from lpo.bonus.shape import Shape, WidthOptions, shaped, width_metrics
 from lpo.errors import LPOError, named
 from lpo.math.arrays import lift
@@ -48,13 +47,11 @@ class Elliptic(WidthOptions):
                 f"{named('features')} is {self.features.kind}; choose fourier, network or product."
             )
 
-    def make(self, problem: Problem) -> Bonus:
+    def novelty(self, problem: Problem) -> Bonus:
         size, read = problem.reader(self.inputs)
         return elliptic(
             self.features.make(size, problem.obs_size),
             read,
-            num_envs=problem.num_envs,
-            scale=self.scale.make(self.gamma_int),
             shape=self.shape,
             threshold=self.threshold,
             epsilon=self.epsilon,
@@ -67,8 +64,6 @@ class EllipticState(NamedTuple):
     gram: Array  # [D, D] Σ = Σ φφᵀ over all the data so far
     eigenvalues: Array  # [D] of Σ
     basis: Array  # [D, D] its eigenvectors, one per column
-    discounted: Array  # [N] running discounted sum of the bonus
-    returns: Any  # what the scale remembers
 
 
 def width(eigenvalues: Array, basis: Array, phi: Array, epsilon: float, rho: float) -> Array:
@@ -99,8 +94,6 @@ def elliptic(
     features: Features,
     read: Callable,
     *,
-    num_envs: int,
-    scale: Scale,
     shape: Shape,
     threshold: float,
     epsilon: float,
@@ -119,8 +112,6 @@ def elliptic(
             gram=jnp.zeros((size, size)),
             eigenvalues=jnp.zeros(size),
             basis=jnp.eye(size),
-            discounted=jnp.zeros(num_envs),
-            returns=scale.init(),
         )
 
     def score(state: EllipticState, rollout: Rollout):
@@ -129,10 +120,7 @@ def elliptic(
         phi = features.apply(moved, x)
         w = width(state.eigenvalues, state.basis, phi, epsilon, rho)
         b = shaped(shape, w, threshold, gamma_ext) * valid
-        out = scale.apply(state.discounted, state.returns, b, valid)
-        metrics = out.metrics | width_metrics(w, threshold, valid)
-        state = state._replace(features=moved, discounted=out.discounted, returns=out.returns)
-        return out.bonus[None], state, metrics
+        return b[None], state._replace(features=moved), width_metrics(w, threshold, valid)
 
     def update(state: EllipticState, rollout: Rollout, key: Array):
         """Line 10 of Algorithm 7: adds D_k to Σ, whose eigenvectors serve until the next switch."""

@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array
 
 from lpo.bonus.base import Bonus, BonusPart
-from lpo.bonus.scale import Scale, ScaledOptions
+from lpo.bonus.compose import ScaledOptions
 from lpo.math.descent import PLAIN, Adam, Compute
 from lpo.math.features import Inputs, Reader
 from lpo.math.minibatch import sweep
@@ -44,11 +44,9 @@ class RND(ScaledOptions):
     features: Annotated[PositiveInt, Short("predictor_features")] = 64
     """Number of outputs of f and f′."""
 
-    def make(self, problem: Problem) -> Bonus:
+    def novelty(self, problem: Problem) -> Bonus:
         return rnd(
             problem.reader(self.inputs),
-            num_envs=problem.num_envs,
-            scale=self.scale.make(self.gamma_int),
             learning_rate=self.learning_rate,
             passes=self.passes,
             batch_size=self.batch_size,
@@ -63,15 +61,11 @@ class RNDState(NamedTuple):
     predictor: Net  # f
     opt: Any
     inputs: Moments  # of x, clipped to ±5
-    discounted: Array  # [N] Σ γ^i b_{t−i}, summed over time in each environment
-    returns: Any  # what the scale remembers
 
 
 def rnd(
     reader: Reader,
     *,
-    num_envs: int,
-    scale: Scale,
     learning_rate: float,
     passes: int,
     batch_size: int,
@@ -98,17 +92,13 @@ def rnd(
             predictor=predictor,
             opt=adam.optim().init(predictor),  # pyright: ignore[reportArgumentType]
             inputs=init_moments(size),
-            discounted=jnp.zeros(num_envs),
-            returns=scale.init(),
         )
 
     def score(state: RNDState, rollout: Rollout):
         x, valid = read(rollout), rollout.valid
         moments = update_moments(state.inputs, x.reshape(-1, size), valid.reshape(-1))
         b = residual(state.predictor, state.target, normalize(moments, x, clip)) * valid
-        out = scale.apply(state.discounted, state.returns, b, valid)
-        state = state._replace(inputs=moments, discounted=out.discounted, returns=out.returns)
-        return out.bonus[None], state, out.metrics
+        return b[None], state._replace(inputs=moments), {}
 
     def update(state: RNDState, rollout: Rollout, key: Array):
         """Line 10 of Algorithm 7: fits f to f′ on D_k."""

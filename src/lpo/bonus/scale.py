@@ -22,7 +22,6 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from lpo.bonus.base import BonusOptions
 from lpo.errors import LPOError, named
 from lpo.math.arrays import Scalar
 from lpo.math.normalize import (
@@ -123,17 +122,6 @@ def by_size(gamma: Scalar, half_life: Scalar) -> Scale:
         return Scaled(b / scale, discounted, returns, scale_metrics(b, valid, scale))
 
     return Scale(no_average, apply)
-
-
-@options
-class ScaledOptions(BonusOptions):
-    """Options of a bonus that is divided by a scale."""
-
-    scale: ScaleOptions = ByReturns()
-    """What the bonus is divided by."""
-
-    def check(self, run: Any) -> None:
-        self.scale.check(run)
 
 
 def scale_metrics(b: Array, valid: Array, scale: Array) -> dict[str, Array]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import jax.numpy as jnp
 from jax import Array
 
-from lpo.bonus.scale import ScaledOptions
+from lpo.bonus.compose import ScaledOptions
 from lpo.errors import LPOError, named
 from lpo.math.features import Inputs
 from lpo.options import Axis, Positive, Short, options

@@ -38,7 +38,7 @@ class Streams(NamedTuple):
     gammas: Array  # [S]
     lambdas: Array  # [S] of the advantage estimates
     weights: Array  # [S] α, β
-    episodic: Array  # [S] whether the returns of a stream end with the episode
+    ends: Array  # [S] how the returns of a stream treat the end of an episode
 
 
 class NoState(NamedTuple):

@@ -28,7 +28,6 @@ import numpy as np
 from jax import Array
 
 from lpo.bonus.base import Bonus, BonusPart
-from lpo.bonus.scale import Scale
 from lpo.bonus.shape import Shape, WidthOptions, shaped, width_metrics
 from lpo.math.descent import Adam, descend
 from lpo.math.features import CLIP
@@ -55,13 +54,11 @@ class WidthNetwork(WidthOptions):
     hidden: Annotated[Layers, Short("predictor_hidden")] = (64, 64)
     """Hidden layers of the width network (relu)."""
 
-    def make(self, problem: Problem) -> Bonus:
+    def novelty(self, problem: Problem) -> Bonus:
         size, read = problem.reader(self.inputs)
         return width_network(
             size,
             read,
-            num_envs=problem.num_envs,
-            scale=self.scale.make(self.gamma_int),
             shape=self.shape,
             threshold=self.threshold,
             gamma_ext=problem.gamma,
@@ -96,8 +93,6 @@ class WidthState(NamedTuple):
     inputs: Moments
     data: Reservoir  # p
     seen: Array  # [] n, samples so far
-    discounted: Array  # [N]
-    returns: Any  # what the scale remembers
 
 
 def width_loss(net: Net, queries: Array, data: Array, kappa: Array) -> Array:
@@ -126,8 +121,6 @@ def width_network(
     size: int,
     read: Callable,
     *,
-    num_envs: int,
-    scale: Scale,
     shape: Shape,
     threshold: float,
     gamma_ext: float,
@@ -152,8 +145,6 @@ def width_network(
             inputs=init_moments(size),
             data=Reservoir(jnp.zeros((capacity, size)), jnp.full(capacity, -1.0, jnp.float32)),
             seen=jnp.float32(0),
-            discounted=jnp.zeros(num_envs),
-            returns=scale.init(),
         )
 
     def score(state: WidthState, rollout: Rollout):
@@ -162,10 +153,7 @@ def width_network(
         h = apply_net(state.net, normalize(inputs, x, CLIP), jax.nn.relu)[..., 0]
         w = jnp.clip(h, 0.0, 1.0)
         b = shaped(shape, w, threshold, gamma_ext) * valid
-        out = scale.apply(state.discounted, state.returns, b, valid)
-        metrics = out.metrics | width_metrics(w, threshold, valid)
-        state = state._replace(inputs=inputs, discounted=out.discounted, returns=out.returns)
-        return out.bonus[None], state, metrics
+        return b[None], state._replace(inputs=inputs), width_metrics(w, threshold, valid)
 
     def update(state: WidthState, rollout: Rollout, key: Array):
         key_data, key_order, key_draw = jax.random.split(key, 3)

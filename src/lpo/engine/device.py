@@ -42,6 +42,7 @@ from lpo.start.base import OnDevice
 from lpo.switch import Look, Rows
 from lpo.types import Rollout
 
+SAMPLED = 1 << 30  # what tells the episodes of sampled actions from the others
 Axes = Mapping[str, Array]  # short name of an option → one value for each run
 
 
@@ -95,8 +96,10 @@ class Program:
 
     def __init__(self, c: Config, env: DeviceEnv, compute: Compute | None = None):
         self.config, self.env = c, env
+        self.held_out: DeviceEnv = getattr(env, "held_out", env)  # what evaluations play
         self.compute = compute_here() if compute is None else compute
-        self.space = Space(env.obs_size, env.action, env.description.get("horizon", env.horizon))
+        horizon = env.description.get("horizon", env.horizon)
+        self.space = Space(env.obs_size, env.action, horizon, getattr(env, "codes", False))
         self.parts = assemble(c, problem_of(c, self.space, self.compute))
         if self.parts.start.on_device is None:
             raise LPOError(
@@ -280,6 +283,8 @@ class Program:
             truncated=jnp.zeros(shape, bool),
             next_obs=jnp.zeros((*shape, size)),
             valid=jnp.zeros(shape, bool),
+            start=jnp.zeros(shape, bool),
+            taken=jnp.zeros(shape, bool),
             last_obs=jnp.zeros((runs, self.num_envs, size)),
         )
 
@@ -326,6 +331,7 @@ class Program:
         )
         valid = own & active[:, None]
         row = (obs, action, out.reward, out.terminated, out.truncated, out.next_obs, valid)
+        row += (now.lengths == 0, jnp.broadcast_to(active[:, None], valid.shape))
         write = partial(jax.lax.dynamic_update_index_in_dim, index=walk.row, axis=0)
         names = Rollout._fields[:-1]
         new = {n: write(getattr(walk.buffer, n), x) for n, x in zip(names, row, strict=True)}
@@ -365,18 +371,18 @@ class Program:
         return jax.random.fold_in(key, which)
 
     def simulate(
-        self, worlds: World, action: Array, params: dict[str, Array]
+        self, worlds: World, action: Array, params: dict[str, Array], env: DeviceEnv | None = None
     ) -> tuple[World, Stepped]:
         """One step of all worlds [R, N] as one flat batch."""
-        worlds, out = self.physics(flat(worlds), flat(action), params)
+        worlds, out = self.physics(flat(worlds), flat(action), params, env)
         return unflat(worlds, len(action)), unflat(out, len(action))
 
     def physics(
-        self, worlds: World, action: Array, params: dict[str, Array]
+        self, worlds: World, action: Array, params: dict[str, Array], env: DeviceEnv | None = None
     ) -> tuple[World, Stepped]:
         """One step of worlds [W]."""
         limits = jnp.clip(action, self.low[None], self.high[None])
-        return jax.vmap(partial(advance, self.env))(worlds, limits, params)
+        return jax.vmap(partial(advance, env or self.env))(worlds, limits, params)
 
     def succeeded(self, out: Stepped, ret: Array) -> Array:
         if out.success is not None:
@@ -442,21 +448,37 @@ class Program:
     # -- evaluation
 
     def _evaluate(self, group: Group, axes: Axes) -> dict[str, Array]:
-        """Scores [R] of the policies on fresh worlds, one episode each."""
-        c, runs = self.config.evaluation, len(group.moving.env_steps)
+        """Scores [R] of the policies on fresh worlds, and of their sampled actions on others."""
         now = jax.vmap(lambda seed, n: jax.random.fold_in(stream(seed, EVAL), n))(
             group.train.seed, group.moving.env_steps
         )
+        scores = self.score_episodes(group, axes, now, self.config.evaluation.deterministic)
+        others = jax.vmap(lambda key: jax.random.fold_in(key, SAMPLED))(now)
+        sampled = self.score_episodes(group, axes, others, False)
+        overflow = jnp.maximum(scores["overflow"], sampled.pop("overflow"))
+        kept = {k: v for k, v in sampled.items() if k in ("return", "normalized_return", "success")}
+        return (
+            {f"eval/{k}": v for k, v in scores.items()}
+            | {f"eval/sampled_{k}": v for k, v in kept.items()}
+            | {"eval/overflow": overflow}
+        )
+
+    def score_episodes(
+        self, group: Group, axes: Axes, now: Array, deterministic: bool
+    ) -> dict[str, Array]:
+        """Plays an episode in every world of an evaluation. Returns the means [R]."""
+        c, runs = self.config.evaluation, len(group.moving.env_steps)
         keys = jax.vmap(lambda key: jax.random.split(key, c.episodes))(now)
         params = self.params(axes, runs, c.episodes)
-        worlds = unflat(jax.vmap(partial(begin, self.env))(keys.reshape(-1), params), runs)
+        worlds = unflat(jax.vmap(partial(begin, self.held_out))(keys.reshape(-1), params), runs)
         blank = jnp.zeros((runs, c.episodes))
 
         def step(carry):
             t, worlds, ret, length, success, overflow, running = carry
             noise = jax.vmap(lambda key: jax.random.fold_in(key, t))(now)
-            action = jax.vmap(self.act_to_score)(group.train, worlds.obs, noise)
-            worlds, out = self.simulate(worlds, action, params)
+            act = partial(self.act_to_score, deterministic=deterministic)
+            action = jax.vmap(act)(group.train, worlds.obs, noise)
+            worlds, out = self.simulate(worlds, action, params, self.held_out)
             ret, length = ret + out.reward * running, length + running
             ends = running & (out.terminated | out.truncated)
             success = success | (ends & self.succeeded(out, ret))
@@ -469,18 +491,18 @@ class Program:
             lambda carry: (carry[0] < limit) & carry[-1].any(), step, start
         )
         scores = {
-            "eval/return": ret.mean(1),
-            "eval/length": length.mean(1),
-            "eval/success": success.mean(1),
-            "eval/episodes": jnp.full(runs, c.episodes),
-            "eval/overflow": overflow.max(1),
+            "return": ret.mean(1),
+            "length": length.mean(1),
+            "success": success.mean(1),
+            "episodes": jnp.full(runs, c.episodes),
+            "overflow": overflow.max(1),
         }
         return scores | self.normalized(ret)
 
-    def act_to_score(self, state: TrainState, obs: Array, key: Array) -> Array:
+    def act_to_score(self, state: TrainState, obs: Array, key: Array, deterministic: bool) -> Array:
         """Actions [E] of one run in an evaluation: the most likely ones, or drawn."""
         outputs = self.outputs(state, obs)
-        if self.config.evaluation.deterministic:
+        if deterministic:
             return self.parts.dist.act_mode(outputs)
         return self.parts.dist.act(outputs, state.params.log_std, key)
 
@@ -494,7 +516,7 @@ class Program:
         if largest is None:
             return {}
         score = (ret - least) / (largest - least)
-        return {"eval/normalized_return": jnp.clip(score, 0, 1).mean(1)}
+        return {"normalized_return": jnp.clip(score, 0, 1).mean(1)}
 
 
 class Together:

@@ -24,6 +24,7 @@ from lpo.engine.learner import (
     init_state,
 )
 from lpo.engine.rollout import Episodes, HostPolicy, collect, empty_rollout
+from lpo.envs.codec import are_codes
 from lpo.errors import LPOError, named
 from lpo.math import distributions, trees
 from lpo.switch import Look
@@ -37,7 +38,9 @@ class Trainer:
         self.config, self.env, self.eval_env = c, env, eval_env
         obs_size = env.observation_space.shape[0]
         spec = distributions.action_spec(env.action_space)
-        self.parts, self.learn = compiled(c, Space(obs_size, spec, env.description.get("horizon")))
+        codes = are_codes(env.codec.raw_observation_space)
+        space = Space(obs_size, spec, env.description.get("horizon"), codes)
+        self.parts, self.learn = compiled(c, space)
         self.state = init_state(self.parts, c.seed)
         key_switch, key_start = (
             jax.random.fold_in(jax.random.key(c.seed), part) for part in (SWITCH, START)
@@ -101,7 +104,7 @@ class Trainer:
                 self.env, actor, policy.dist, self.buffer, rows, self.obs, rng, self.episodes
             ).astype(np.float32)
             self.env_steps += (stop - row) * num_envs
-            self.buffer.valid[stop:] = False
+            self.buffer.valid[stop:] = self.buffer.taken[stop:] = False
             rollout = self.buffer._replace(last_obs=self.obs)
             look = Look(rollout, rows, self.state.params, self.state.moments)
             began = time.perf_counter()

@@ -155,8 +155,8 @@ def prepare(p: Parts, state: TrainState, rollout: Rollout) -> Prepared:
     )
     streams = p.streams
     critics = streams.lambdas.at[0].set(p.update.value_lambda)  # λ of the returns that they learn
-    a = streams_gae(trajectory, streams.gammas, streams.lambdas, streams.episodic)
-    errors = streams_gae(trajectory, streams.gammas, critics, streams.episodic)
+    a = streams_gae(trajectory, streams.gammas, streams.lambdas, streams.ends)
+    errors = streams_gae(trajectory, streams.gammas, critics, streams.ends)
     returns = errors + trajectory.value
     weights, weigh_state, weighed = p.weigh.update(state.weigh, p.streams, a, rollout)
     batch = ppo.Batch(
@@ -215,12 +215,14 @@ class Space(NamedTuple):
     obs_size: int
     action: distributions.ActionSpec
     horizon: int | None
+    codes: bool = False  # every number of an observation is a name or a count, so equal ones recur
 
 
 def problem_of(c: Config, space: Space, compute: Compute = PLAIN) -> Problem:
     """Returns the problem that the parts of ``c`` are made for."""
     return Problem(
         obs_size=space.obs_size,
+        codes=space.codes,
         dist=distributions.make(space.action),
         num_envs=c.task.num_envs,
         horizon=space.horizon,

@@ -59,6 +59,8 @@ def empty_rollout(steps: int, num_envs: int, obs_size: int, action_size: int) ->
         truncated=np.zeros(shape, bool),
         next_obs=np.zeros((*shape, obs_size), np.float32),
         valid=np.zeros(shape, bool),
+        start=np.zeros(shape, bool),
+        taken=np.zeros(shape, bool),
         last_obs=np.zeros((num_envs, obs_size), np.float32),
     )
 
@@ -140,7 +142,7 @@ def collect(
     noise = dist.draw(rng, (len(rows), env.num_envs, dist.noise_size))
     rewards, real = np.empty((len(rows), env.num_envs)), np.empty((len(rows), env.num_envs), bool)
     success: np.ndarray | None = None
-    to_env = dist.to_env
+    to_env, start = dist.to_env, episodes.length == 0
     for i, t in enumerate(rows):
         buffer.obs[t] = obs
         action = actor.sample(buffer.obs[t], noise[i])
@@ -151,6 +153,8 @@ def collect(
         buffer.truncated[t] = step.truncated
         buffer.next_obs[t] = step.next_obs
         buffer.valid[t] = actor.follow(step)
+        buffer.start[t], buffer.taken[t] = start, step.valid
+        start = np.where(step.valid, step.terminated | step.truncated, start)
         rewards[i], real[i] = step.reward, step.valid
         if step.success is not None:
             success = np.zeros_like(real) if success is None else success

@@ -126,6 +126,15 @@ def flat_observation_space(name: str, space: spaces.Space) -> spaces.Box:
     return spaces.Box(flat.low.astype(dtype), flat.high.astype(dtype), dtype=dtype.type)
 
 
+def are_codes(space: spaces.Space) -> bool:
+    """Returns whether all that ``space`` holds are codes or whole numbers, so that they recur."""
+    names = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+    return all(
+        isinstance(part, names) or (isinstance(part, spaces.Box) and part.dtype.kind in "iub")
+        for part in _parts(space)
+    )
+
+
 def flat_action_space(name: str, space: spaces.Space) -> FlatActions:
     """Returns the flat form of a supported action space; raises for any other."""
     if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):

@@ -7,18 +7,22 @@ that does not apply to what was passed is refused.
 
 from __future__ import annotations
 
+import json
 import numbers
 import sys
 from collections.abc import Callable
-from functools import partial
+from contextlib import suppress
+from functools import cache, partial
 from typing import Any
 
 import gymnasium
+from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import VectorEnv
 
 from lpo.envs import minigrid
 from lpo.envs.angles import Periodic, chosen, free_angles
+from lpo.envs.codec import are_codes
 from lpo.envs.host.episodes import EpisodeBatch
 from lpo.envs.host.vector import VectorBatch
 from lpo.envs.registry import find_spec
@@ -94,6 +98,35 @@ def adopted(env: Any) -> Any:
     from lpo.envs.sb3 import FromVecEnv
 
     return FromVecEnv(env)
+
+
+def observes_codes(env: Any, env_kwargs: dict[str, Any] | None = None) -> bool:
+    """Returns whether all that ``env`` observes are codes or whole numbers, so that they recur.
+
+    An id is made once to see; one that cannot be made is refused later, with a reason.
+    """
+    if isinstance(env, str):
+        kwargs = env_kwargs if isinstance(env_kwargs, dict) else {}
+        with suppress(LPOError):
+            return _observes_codes(env, json.dumps(kwargs, sort_keys=True, default=str))
+        return False
+    space = getattr(env, "single_observation_space", getattr(env, "observation_space", None))
+    if isinstance(env, EnvSpec) or space is None:
+        made = gymnasium.make(env) if isinstance(env, EnvSpec) else _from_factory(env)
+        space = minigrid.with_codes(made).observation_space
+        made.close()
+    elif isinstance(env, gymnasium.Env):
+        space = minigrid.with_codes(env).observation_space
+    return isinstance(space, spaces.Space) and are_codes(space)
+
+
+@cache
+def _observes_codes(env_id: str, kwargs: str) -> bool:
+    if _bare_id(env_id).startswith("lpo/"):
+        return False  # ours observe real numbers
+    made = _from_spec(env_id, None, None, json.loads(kwargs))
+    made.close()
+    return are_codes(made.observation_space)
 
 
 def runs_natively(env: EnvLike, backend: str, env_kwargs: dict[str, Any] | None) -> bool:

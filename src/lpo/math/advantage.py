@@ -7,9 +7,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from lpo.math.arrays import Scalar
+
+# How the return of a stream treats the end of an episode.
+ACROSS, ENDS, NEUTRAL = range(3)
 
 
 class Trajectory(NamedTuple):
@@ -36,20 +39,22 @@ class _Carry(NamedTuple):
 
 
 def gae(
-    x: Trajectory, gamma: Scalar, lambda_: Scalar, episodic: bool | Bool[Array, ""]
+    x: Trajectory, gamma: Scalar, lambda_: Scalar, ends: int | Int[Array, ""]
 ) -> Float[Array, " T"]:
     """Â_t = δ_t + γλ·Â_{t+1},  δ_t = r_t + γ·V(next) − V(s_t).
 
-    Episodic: a terminal state is worth nothing, and nothing crosses a reset. Non-episodic (the
-    bonus by default): after a terminal state life goes on in the first state of the next episode,
-    so V(next) is its value and the sum goes on. In both, a time limit ends the sum and bootstraps
-    from the true final observation.
+    ENDS (the reward): a terminal state is worth nothing, and nothing crosses a reset. ACROSS: after
+    a terminal state life goes on in the first state of the next episode, so V(next) is its value
+    and the sum goes on. NEUTRAL: a terminal state is as if a time limit had cut the episode there.
+    In all three a time limit ends the sum and bootstraps from the true final observation.
     """
+    neutral, dies = jnp.equal(ends, NEUTRAL), jnp.equal(ends, ENDS)
 
     def backward(after: _Carry, t: Trajectory) -> tuple[_Carry, Float[Array, ""]]:
-        cut = t.truncated & ~t.terminated
-        bootstrap = jnp.where(t.terminated, jnp.where(episodic, 0.0, after.value), t.next_value)
-        linked = ~cut & ~(t.terminated & episodic)
+        terminated = t.terminated & ~neutral
+        cut = (t.truncated | t.terminated) & ~terminated
+        bootstrap = jnp.where(terminated, jnp.where(dies, 0.0, after.value), t.next_value)
+        linked = ~cut & ~(terminated & dies)
         delta = t.reward + gamma * bootstrap - t.value
         a = delta + gamma * lambda_ * linked * after.advantage
         here = _Carry(
@@ -66,9 +71,9 @@ def streams_gae(
     x: Trajectory,
     gamma: Float[Array, " S"],
     lambda_: Float[Array, " S"],
-    episodic: Bool[Array, " S"],
+    ends: Int[Array, " S"],
 ) -> Float[Array, "S T N"]:
     """Returns ``gae`` of S streams in N environments; each stream has its own γ and λ."""
     per_env = jax.vmap(gae, in_axes=(-1, None, None, None), out_axes=-1)
     axes: Any = Trajectory(*(0, 0, 0, 0, None, None, None))  # pyright: ignore[reportArgumentType]
-    return jax.vmap(per_env, in_axes=(axes, 0, 0, 0))(x, gamma, lambda_, episodic)
+    return jax.vmap(per_env, in_axes=(axes, 0, 0, 0))(x, gamma, lambda_, ends)

@@ -44,9 +44,10 @@ VALUES = 20_000_000  # numbers in a file; as Python objects they need fifty time
 STEPS, TIME, COUNTS = "env_steps", "time/", "visits/counts"
 KEPT = (
     "eval/return", "eval/normalized_return", "eval/success",
+    "eval/sampled_return", "eval/sampled_normalized_return", "eval/sampled_success",
     "rollout/return", "rollout/normalized_return", "rollout/success", "rollout/reward_rate",
     "rollout/reward_max", "switch/count", "switch/rollout_steps",
-    "bonus/mean", "bonus/raw_mean", "bonus/scale",
+    "bonus/mean", "bonus/raw_mean", "bonus/scale", "bonus/episode",
     "advantage/ext_rms", "advantage/int_rms", "advantage/ext_weight", "advantage/int_weight",
     "rollout/earned", "value/ext_explained", "value/int_explained",
     "policy/log_std", "policy/clip_fraction",

@@ -556,7 +556,7 @@ def tidy(row: dict[str, Any], success: bool) -> dict[str, Any]:
     return {
         name: value
         for name, value in row.items()
-        if (success or not name.endswith("/success"))
+        if (success or not name.endswith("success"))
         and not (name.startswith("rollout/") and not math.isfinite(value))
     }
 

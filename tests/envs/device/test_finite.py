@@ -13,7 +13,9 @@ import pytest
 from lpo.envs import make_batch
 from lpo.envs.codec import Codec
 from lpo.envs.device import check
-from lpo.envs.device.minigrid import BALL, FORWARD, GOAL, MOVES, PICKUP, WALL, layouts
+from lpo.envs.device.minigrid import (
+    BALL, BOX, DROP, FORWARD, GOAL, LAVA, MOVES, PICKUP, TOGGLE, WALL,
+)  # fmt: skip
 from lpo.envs.minigrid import with_codes
 from lpo.envs.tabular import TabularEnv
 from lpo.math.distributions import action_spec
@@ -94,8 +96,10 @@ def test_an_episode_of_rights_by_hand():
 
 
 GRIDS = [
-    "MiniGrid-DoorKey-6x6-v0", "MiniGrid-DoorKey-8x8-v0", "MiniGrid-KeyCorridorS3R3-v0"
-]  # fmt: skip
+    "MiniGrid-DoorKey-8x8-v0", "MiniGrid-KeyCorridorS3R3-v0", "MiniGrid-MultiRoom-N4-S5-v1",
+    "MiniGrid-LavaCrossingS9N1-v0", "MiniGrid-ObstructedMaze-1Dlhb-v0",
+    "MiniGrid-ObstructedMaze-1Q-v1",
+]  # fmt: skip  # fmt: skip
 WEIGHTS = np.array([2, 2, 6, 4, 1, 4, 1]) / 20  # of the actions: it must pick up, drop and toggle
 
 
@@ -106,15 +110,18 @@ def played_on_the_host(env_id: str, seed: int, rng: np.random.Generator, facing:
     env.reset(seed=seed)
     base = env.unwrapped
     if facing is not None:
-        cells = base.grid.encode()[..., 0]
-        there = np.argwhere(cells == facing)[0]
-        ways = [d for d, move in enumerate(MOVES) if cells[tuple(there - move)] != WALL]
+        cells = base.grid.encode()
+        wanted = base.obj.encode() if facing == BALL else (facing,)
+        there = np.argwhere((cells[..., : len(wanted)] == wanted).all(-1))[0]
+        ways = [d for d, move in enumerate(MOVES) if cells[tuple(there - move)][0] != WALL]
         base.agent_dir = ways[0]
         base.agent_pos = tuple(there - MOVES[ways[0]])
     start = np.array(base.agent_pos, np.int32), np.int32(base.agent_dir)
+    script = {None: [], BOX: [PICKUP, DROP, TOGGLE, PICKUP, DROP], BALL: [PICKUP]}
+    first = script.get(facing, [FORWARD])
     rows, ended = [], False
-    while not ended:
-        action = rng.choice(7, p=WEIGHTS) if facing is None else (PICKUP, FORWARD)[len(rows)]
+    while not ended and (facing is None or len(rows) < 30):
+        action = first[len(rows)] if len(rows) < len(first) else rng.choice(7, p=WEIGHTS)
         obs, reward, terminated, truncated, _ = env.step(int(action))
         rows.append((action, codec.observation(obs), reward, terminated))
         ended = terminated or truncated
@@ -124,12 +131,12 @@ def played_on_the_host(env_id: str, seed: int, rng: np.random.Generator, facing:
 @pytest.mark.slow
 @pytest.mark.parametrize("env_id", GRIDS)
 def test_grids_are_those_of_the_host(env_id):
-    """Four random episodes, and one that begins before the ball or the goal, step by step."""
+    """Random episodes, and one that begins before the ball, goal, box or lava, step by step."""
     pytest.importorskip("minigrid")
     env, rng = make(env_id), np.random.default_rng(0)
     check(env)
     assert env.horizon is not None
-    starts = layouts(env_id).starts
+    starts = env.layouts.starts
 
     @jax.jit
     def replay(state, actions):
@@ -139,8 +146,7 @@ def test_grids_are_those_of_the_host(env_id):
 
         return jax.lax.scan(step, state, actions)[1]
 
-    target = BALL if "Corridor" in env_id else GOAL
-    for seed, facing in ((0, None), (1, None), (2, None), (3, None), (4, target)):
+    for seed, facing in ((0, None), (1, None), (2, None), (3, None), *before(env_id)):
         (pos, direction), (actions, *expected) = played_on_the_host(env_id, seed, rng, facing)
         state = jax.tree.map(lambda x, i=seed: jnp.asarray(x[i]), starts)
         state = state._replace(pos=jnp.asarray(pos), direction=jnp.asarray(direction))
@@ -149,8 +155,29 @@ def test_grids_are_those_of_the_host(env_id):
         np.testing.assert_array_equal(obs, expected[0])
         np.testing.assert_allclose(reward, expected[1], atol=1e-6)
         np.testing.assert_array_equal(terminated, expected[2])
-        assert facing is None or reward[-1] > 0.99
+        assert facing not in (BALL, GOAL) or reward[-1] > 0.98
+        assert facing != LAVA or (terminated[-1] and reward[-1] == 0)
     host = make_batch(env_id, 1)
     found = {k: env.description[k] for k in ("id", "horizon", "max_return", "success_return")}
     assert found == {k: host.description[k] for k in found} and env.obs_size == obs.shape[1]
     assert env.action == action_spec(host.action_space)
+
+
+def before(env_id: str) -> list[tuple[int, int]]:
+    """Returns the seeds and the kinds of cells before which an episode begins."""
+    if "Corridor" in env_id:
+        return [(4, BALL)]
+    if "Obstructed" in env_id:
+        return [(4, BALL), (5, BOX), (6, BOX), (7, BOX)]
+    return [(4, GOAL), (5, LAVA)] if "Lava" in env_id else [(4, GOAL)]
+
+
+def test_evaluations_play_layouts_that_training_does_not():
+    pytest.importorskip("minigrid")
+    env = make("MiniGrid-DoorKey-5x5-v0")
+    mine, others = env.layouts.starts, env.held_out.layouts.starts
+    host: Any = with_codes(gymnasium.make("MiniGrid-DoorKey-5x5-v0"))
+    host.reset(seed=1_000_000)
+    np.testing.assert_array_equal(others.grid[0, ..., :3], host.unwrapped.grid.encode())
+    assert len(mine.grid) == 4096 and len(others.grid) == 1024
+    assert env.held_out.held_out == env.held_out and hash(env.held_out) != hash(env)
