@@ -26,6 +26,7 @@ from lpo.math.ppo import PPOOptions
 from lpo.options import (
     Axis,
     Count,
+    HostOnly,
     Option,
     Part,
     PositiveInt,
@@ -71,8 +72,9 @@ class CheckpointOptions:
     """Checkpoints of the run directory."""
 
     every: Annotated[PositiveInt, Short("checkpoint_every")] = 20_000
-    """Environment steps between checkpoints (the end always gets one)."""
-    keep: Annotated[PositiveInt, Short("keep_checkpoints")] = 3
+    """Environment steps between checkpoints (the end always gets one). On a device, where the state
+    of all runs is saved together, five times as many lie between two."""
+    keep: Annotated[HostOnly[PositiveInt], Short("keep_checkpoints")] = 3
     """Number of latest checkpoints to keep; the best by evaluation is kept too."""
 
 
@@ -86,7 +88,7 @@ LoggerNames = Annotated[
 class LogOptions:
     """Loggers of the run directory, beside its own metrics.jsonl."""
 
-    loggers: LoggerNames = ("tensorboard",)
+    loggers: HostOnly[LoggerNames] = ("tensorboard",)
     """Where metrics go as well: tensorboard, wandb, mlflow. Without a value: nowhere else."""
 
 
@@ -244,6 +246,11 @@ def _is_whole(name: str, value: Any) -> bool:
 def axes_of(c: Config) -> dict[str, Leaf]:
     """Returns the options that may differ between the runs of one compiled program."""
     return {leaf.short: leaf for leaf in leaves(c) if leaf.option.axis}
+
+
+def host_only(c: Config) -> dict[str, Leaf]:
+    """Returns the options that runs on a device do not have."""
+    return {leaf.short: leaf for leaf in leaves(c) if leaf.option.host_only}
 
 
 def with_axes(c: Config, values: Mapping[str, Any]) -> Config:

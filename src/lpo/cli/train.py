@@ -32,7 +32,7 @@ class RunOptions:
     out: Path | None = None
     """Directory of the new run (default: runs/ALGO-ENV-sSEED-NNN)."""
     quiet: bool = False
-    """No progress bar."""
+    """Show no progress."""
     device: Literal["host", "gpu", "cpu"] = "host"
     """host: one run, environments on the CPU; gpu or cpu: many runs in one compiled program."""
     seeds: PositiveInt | None = None
@@ -167,7 +167,7 @@ def train_on_device(command: Command) -> None:
     root = run.out or free_directory(Path("runs"), stem)
     seeds = range(c.seed, c.seed + (run.seeds or 1))
     items = [Item(f"{stem}-s{s}", c.algo, dataclasses.replace(c, seed=s)) for s in seeds]
-    status = sweep_on_device(Grid(root.name, items), root, run.device)
+    status = sweep_on_device(Grid(root.name, items), root, run.device, run.quiet)
     if status == 0:
         print(*examine([root]), sep="\n")
     sys.exit(status)
