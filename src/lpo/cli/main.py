@@ -18,7 +18,7 @@ from lpo.platform import TRUSTED, prefer_device, prefer_host, trusted_packages
 
 
 def train(arguments: Sequence[str]) -> None:
-    """Train an agent. Without arguments: LPO on SparseHopper, about a minute."""
+    """Train an agent. Without arguments: the default on SparseHopper, about a minute."""
     from lpo.cli.train import train as run_training
 
     run_training(arguments)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lpo import config, files
+from lpo.algorithms import row_name
 from lpo.config import CHOICES, Config, choices_of, flat, with_options, with_part
 from lpo.errors import LPOError, nearest
 
@@ -134,7 +135,8 @@ def check_tables(tables: dict[str, dict[str, Any]]) -> None:
 
 def labels(values: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Returns the columns of the grid: their labels and the options they set."""
-    algos, variants = values.get("algos", []), values.get("variants", {})
+    algos = [row_name(algo) for algo in values.get("algos", [])]
+    variants = values.get("variants", {})
     if not variants:
         return {algo: {"algo": algo} for algo in algos}
     columns = {}
