@@ -92,7 +92,11 @@ def base_config(chosen: Any) -> Config:
         raise LPOError("--config and --preset were both given; leave one of them out.")
     if chosen.config is not None:
         c = config.read(Path(chosen.config))
-        c = c if algorithms.row_name(chosen.algo) in (None, c.algo) else config.as_row(c, chosen.algo)
+        c = (
+            c
+            if algorithms.row_name(chosen.algo) in (None, c.algo)
+            else config.as_row(c, chosen.algo)
+        )
     else:
         c = config.configure(chosen.algo, env=chosen.env or DEFAULT_ENV, preset=chosen.preset)
     for name in CHOICES:

@@ -26,7 +26,7 @@ from lpo.engine.learner import (
 from lpo.engine.rollout import Episodes, HostPolicy, collect, empty_rollout
 from lpo.errors import LPOError, named
 from lpo.math import distributions, trees
-from lpo.switch import Look
+from lpo.switch import Look, Rows
 from lpo.types import BatchEnv, Rollout
 
 
@@ -96,14 +96,14 @@ class Trainer:
                 host_rng(self.config.seed, part, self.env_steps) for part in (ACT, ROLL_IN)
             )
             actor, self.start_state = start.sample(self.start_state, policy, rng_start)
-            rows = range(row, stop)
             self.obs = collect(
-                self.env, actor, policy.dist, self.buffer, rows, self.obs, rng, self.episodes
-            ).astype(np.float32)
+                self.env, actor, policy.dist, self.buffer, range(row, stop), self.obs, rng,
+                self.episodes,
+            ).astype(np.float32)  # fmt: skip
             self.env_steps += (stop - row) * num_envs
             self.buffer.valid[stop:] = False
             rollout = self.buffer._replace(last_obs=self.obs)
-            look = Look(rollout, rows, self.state.params, self.state.moments)
+            look = Look(rollout, Rows(row, stop), self.state.params, self.state.moments)
             began = time.perf_counter()
             fire, self.switch_state, metrics = switch.update(self.switch_state, look)
             row, fire = stop, bool(fire)

@@ -126,6 +126,8 @@ def disk_errors(root: Path, device: Device) -> Iterator[None]:
     """Turns an error of the disk into an LPOError that says how to go on."""
     try:
         yield
+    except BrokenPipeError:  # of the reader of the output, not of the disk
+        raise
     except OSError as error:
         raise LPOError(
             f"Could not write to {root} ({error.strerror or error}); free some space, and go on "
@@ -189,9 +191,7 @@ def run_beside(
     return all(not stopped and run_fitting(root, items, stopped, quiet) for items in party)
 
 
-def run_fitting(
-    root: Path, items: list[Item], stopped: Sequence[int], quiet: bool = False
-) -> bool:
+def run_fitting(root: Path, items: list[Item], stopped: Sequence[int], quiet: bool = False) -> bool:
     """Runs a group; where the memory is too small, one half after the other."""
     try:
         return GroupRun(root, items, quiet).finish(stopped)
