@@ -79,7 +79,7 @@ class Agent:
         self._run = None if saved is None else self._make_run(saved)
 
     def _row(self, algo: str | None) -> str | None:
-        algo = row_name(algo)
+        algo = algo and row_name(algo)
         if self.row is not None and algo not in (None, self.row):
             raise LPOError(
                 f"{type(self).__name__} is the row {self.row!r} and algo is {algo!r}; "

@@ -79,7 +79,7 @@ ALGORITHMS: dict[str, Algorithm] = {
 }
 
 
-def row_name(name: Any) -> Any:
+def row_name(name: str) -> str:
     """Returns the name that a row has in the table: "default" is another name of the default."""
     return DEFAULT if isinstance(name, str) and name == "default" else name
 

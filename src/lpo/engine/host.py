@@ -165,7 +165,9 @@ class Trainer:
         def group(name: str) -> dict[str, np.ndarray]:
             return {k.split("/", 1)[1]: v for k, v in arrays.items() if k.startswith(f"{name}/")}
 
-        if group("env"):  # else the environments have just begun new episodes
+        if not group("env"):  # the environments have just begun new episodes
+            self.start_state = self.parts.start.anew(self.start_state)
+        else:
             self.env.set_state(group("env"))
             self.episodes.set_state(group("episodes"))
             self.obs = np.asarray(tree["obs"])

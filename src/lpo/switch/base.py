@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jaxtyping import Bool
 
 from lpo.errors import LPOError, named
 from lpo.math.arrays import Scalar
@@ -48,15 +47,15 @@ class Look(NamedTuple):
     moments: Moments | None = None  # of the observations, as the policy normalised them
 
     @property
-    def new(self) -> Bool[Array, "T N"]:
-        """Which steps of the rollout were collected since the last look."""
+    def new(self) -> Any:
+        """Which steps [T, N] of the rollout were collected since the last look."""
         row = np.arange(len(self.rollout.valid))
         fresh = (row >= self.rows.since) & (row < self.rows.upto)
         spread = np.broadcast_to if self.rows.on_host else jnp.broadcast_to
         return spread(fresh[:, None], self.rollout.valid.shape)
 
     @property
-    def steps(self) -> Scalar:
+    def steps(self) -> Any:
         """Environment steps since the last look."""
         steps = (self.rows.upto - self.rows.since) * self.rollout.valid.shape[1]
         return np.int32(steps) if self.rows.on_host else steps
