@@ -11,7 +11,7 @@ import lpo.cli
 from lpo import LPOError
 from lpo.config import configure, host_only, with_options
 from lpo.runs.directory import RunDirectory
-from lpo.sweep.device import GroupRun, refuse_host_only
+from lpo.sweep.device import GroupRun, disk_errors, refuse_host_only
 from lpo.sweep.grid import Item, expand
 from lpo.sweep.plan import read_plan, standing
 
@@ -134,6 +134,13 @@ def test_runs_without_the_state_of_their_group_are_not_touched(tmp_path, capsys)
     assert command("resume", out, "--device", "cpu", "--steps", 4096) == 2
     assert "no state from which they could go on" in capsys.readouterr().err
     assert {p: p.read_bytes() for p in out.glob("*/**/*") if p.is_file()} == before
+
+
+def test_a_reader_that_goes_away_is_no_error_of_the_disk(tmp_path):
+    with pytest.raises(BrokenPipeError), disk_errors(tmp_path, "cpu"):
+        raise BrokenPipeError
+    with pytest.raises(LPOError, match="free some space"), disk_errors(tmp_path, "cpu"):
+        raise OSError(28, "No space left on device")
 
 
 def test_a_plan_says_a_sound_goal(tmp_path):
