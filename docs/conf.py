@@ -80,6 +80,7 @@ def options_table(cls: type) -> list[str]:
             text = text or (inspect.getdoc(kind) or "").splitlines()[0]
         about = plain_markup(" ".join(text.split()))
         about += f" *{plain_markup(must[0].upper() + must[1:])}.*" if must else ""
+        about += " Host only." if option.host_only else " An axis." if option.axis else ""
         rows.append((f"``{option.field}``", flag, f"``{default}``", about))
     lines = ["", ".. list-table::", "   :header-rows: 1", "   :widths: 17 24 14 45", ""]
     for row in rows:

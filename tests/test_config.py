@@ -20,7 +20,7 @@ from lpo.math.nets import NetworkOptions
 from lpo.math.ppo import PPOOptions
 from lpo.options import Option, bare, choices, fields_of, in_words
 from lpo.start import Cover, Reset
-from lpo.sweep.grid import read_grid
+from lpo.sweep.grid import expand, read_grid
 from lpo.switch import Every, Growth, Sensitivity
 
 
@@ -48,6 +48,21 @@ def test_the_default_is_one_row_for_command_and_python():
         assert configure(preset=preset).algo == row
         with pytest.raises(LPOError, match=f"own; leave preset {preset} out, or choose algo {row}"):
             configure("lpo-w", preset=preset)
+
+
+def test_default_is_a_name_of_the_default_row():
+    """It is stored as the row, so that files and labels do not move."""
+    c = configure("default")
+    assert c == configure() == configure("lpo-w") and c.algo == "lpo-w"
+    assert config.to_dict(config.Config(algo="default"))["algo"] == "lpo-w"
+    assert LPOW(algo="default").config == Agent(algo="default").config == c
+    assert read_command(["--algo", "default"]).config == c
+    grid = {"name": "g", "envs": ["CartPole-v1"], "seeds": 1, "steps": 4096}
+    for algos in (["default"], ["default", "lpo-w"]):
+        (item,) = expand(grid | {"algos": algos}).items
+        assert (item.name, item.label) == ("lpo-w-CartPole-v1-s0", "lpo-w")
+    (item,) = expand(grid | {"variants": {"mine": {"algo": "default"}}}).items
+    assert (item.config.algo, item.label) == ("lpo-w", "mine")
 
 
 def test_the_preset_for_finite_tasks_is_that_of_the_locks():

@@ -15,7 +15,10 @@ import pytest
 
 import lpo.cli
 from lpo import Agent, LPOError
+from lpo.config import configure
+from lpo.engine.device import Program
 from lpo.engine.rollout import empty_rollout
+from lpo.envs.device import make_device
 from lpo.report.runs import Runs
 from lpo.runs.directory import RunDirectory
 
@@ -88,6 +91,25 @@ def test_it_trains_resumes_and_loads_by_the_command(installed, tmp_path, capsys)
     with pytest.raises(SystemExit):
         lpo.cli.main(["train", *FLAGS, "--count-bits", "0", "--out", str(tmp_path / "no")])
     assert "--count-bits is 0, but must be" in capsys.readouterr().err
+
+
+def test_bonus_and_switch_run_on_a_device(installed):
+    """DeepSea pays −.01/5 for a step to the right, and 1 in its corner: looks find the latter.
+
+    Both runs begin alike, and switch where their own rewards say so.
+    """
+    import lpo_counts  # pyright: ignore[reportMissingImports]
+
+    parts = {"bonus": lpo_counts.Counts(bits=4), "switch": lpo_counts.OnReward(rollout=40)}
+    sizes = {"num_envs": 2, "batch_size": 8, "epochs": 1, "hidden": [4], "steps": 200}
+    c = configure("eniac", env="lpo/DeepSea-v0", env_kwargs={"size": 2}, **parts, **sizes)
+    program = Program(c, make_device(c.task))
+    _, log = program.advance(program.init([0, 1], {}), {}, jnp.int32(200), iterations=5)
+    rows, found = log["switch/rollout_steps"], log["switch/found"]
+    assert (rows % 10 == 0).all() and rows.min() >= 10 and rows.max() <= 40  # looks are at 10, 20 …
+    assert np.array_equal(np.where(found == 0, rows, 40), np.full(rows.shape, 40))  # else the whole
+    assert found.max() == 1 and np.array_equal(found, log["rollout/reward_rate"] > 0)
+    assert (np.asarray(log["bonus/cells"]) > 1).all()
 
 
 def test_its_environment_is_found_and_says_what_success_is(installed, tmp_path, capsys):

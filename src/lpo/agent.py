@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 
 from lpo import config as configs
+from lpo.algorithms import row_name
 from lpo.config import Config
 from lpo.engine.evaluate import evaluate, score
 from lpo.engine.rollout import Episode
@@ -80,6 +81,7 @@ class Agent:
         self._run = None if saved is None else self._make_run(saved)
 
     def _row(self, algo: str | None) -> str | None:
+        algo = algo and row_name(algo)
         if self.row is not None and algo not in (None, self.row):
             raise LPOError(
                 f"{type(self).__name__} is the row {self.row!r} and algo is {algo!r}; "

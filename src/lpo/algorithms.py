@@ -121,8 +121,14 @@ ALGORITHMS: dict[str, Algorithm] = {
 }
 
 
+def row_name(name: str) -> str:
+    """Returns the name that a row has in the table: "default" is another name of the default."""
+    return DEFAULT if isinstance(name, str) and name == "default" else name
+
+
 def get(name: str) -> Algorithm:
     """Returns a row of the table. Raises LPOError for an unknown name."""
+    name = row_name(name)
     if not isinstance(name, str) or name not in ALGORITHMS:
         hint = nearest(str(name), ALGORITHMS)
         raise LPOError(f"No algorithm is called {name!r}; {hint}")

@@ -27,6 +27,7 @@ from lpo.math.ppo import PPOOptions
 from lpo.options import (
     Axis,
     Count,
+    HostOnly,
     Option,
     Part,
     PositiveInt,
@@ -73,8 +74,9 @@ class CheckpointOptions:
     """Checkpoints of the run directory."""
 
     every: Annotated[PositiveInt, Short("checkpoint_every")] = 20_000
-    """Environment steps between checkpoints (the end always gets one)."""
-    keep: Annotated[PositiveInt, Short("keep_checkpoints")] = 3
+    """Environment steps between checkpoints (the end always gets one). On a device, where the state
+    of all runs is saved together, five times as many lie between two."""
+    keep: Annotated[HostOnly[PositiveInt], Short("keep_checkpoints")] = 3
     """Number of latest checkpoints to keep; the best by evaluation is kept too."""
 
 
@@ -88,7 +90,7 @@ LoggerNames = Annotated[
 class LogOptions:
     """Loggers of the run directory, beside its own metrics.jsonl."""
 
-    loggers: LoggerNames = ("tensorboard",)
+    loggers: HostOnly[LoggerNames] = ("tensorboard",)
     """Where metrics go as well: tensorboard, wandb, mlflow. Without a value: nowhere else."""
 
 
@@ -99,7 +101,7 @@ Seed = Annotated[int, at.Ge(0), at.Le(2**32 - 1)]
 class Config:
     """Everything that decides a run."""
 
-    algo: str = "lpo"
+    algo: Annotated[str, pydantic.BeforeValidator(algorithms.row_name)] = "lpo"
     """Algorithm: a row of `lpo list`, from which the configuration starts."""
     steps: PositiveInt = 300_000
     """Environment steps of the whole run, all environments together."""
@@ -248,6 +250,11 @@ def axes_of(c: Config) -> dict[str, Leaf]:
     return {leaf.short: leaf for leaf in leaves(c) if leaf.option.axis}
 
 
+def host_only(c: Config) -> dict[str, Leaf]:
+    """Returns the options that runs on a device do not have."""
+    return {leaf.short: leaf for leaf in leaves(c) if leaf.option.host_only}
+
+
 def with_axes(c: Config, values: Mapping[str, Any]) -> Config:
     """Returns ``c`` with traced values of axes, by short name; nothing is checked."""
     found = axes_of(c)
@@ -269,9 +276,7 @@ def with_part(c: Config, name: str, new: Any) -> Config:
     """Returns ``c`` with another bonus, switch, …, by name or as an object."""
     places = choices_of(c).get(name)
     if places is None:
-        raise LPOError(
-            f"{named(name)} has no effect on {c.algo}, whose parts have no {name}; leave it out."
-        )
+        raise LPOError(without_part(c, name))
     base = CHOICES[name]
     if not isinstance(new, str | base):
         raise LPOError(
@@ -281,10 +286,30 @@ def with_part(c: Config, name: str, new: Any) -> Config:
     return replaced(c, {path: put_in(old, new) for path, old in places})
 
 
+def without_part(c: Config, name: str) -> str:
+    """Returns the sentence for a part that ``c`` has no place for."""
+    for slot in CHOICES:
+        for cls in usual_first(slot) if hasattr(c, slot) else ():
+            option = fields_of(cls).get(name)
+            if option is not None and isinstance(option.default, CHOICES[name]):
+                return (
+                    f"{named(name)} has no effect on {c.algo} with {slot} "
+                    f"{getattr(c, slot).kind!r}; leave it out, or choose {named(slot)} {cls.kind}."
+                )
+    return f"{named(name)} has no effect on {c.algo}, whose parts have no {name}; leave it out."
+
+
+def usual_first(slot: str) -> list[type[Part]]:
+    """Returns the kinds of a part. The one of the default row comes first: it is the one to name
+    where several would do."""
+    usual = getattr(algorithms.get(algorithms.DEFAULT), slot, None)
+    return sorted(CHOICES[slot].kinds.all(), key=lambda cls: cls is not type(usual))
+
+
 def unknown_option(c: Config, name: str, known: Mapping[str, Any]) -> str:
     """Returns the sentence for an option that ``c`` does not have."""
-    for slot, base in CHOICES.items():
-        for cls in base.kinds.all():
+    for slot in CHOICES:
+        for cls in usual_first(slot):
             if name in shorts_of(cls) and hasattr(c, slot):
                 return (
                     f"{named(name)} has no effect on {c.algo} with {slot} "
@@ -413,7 +438,7 @@ def configure(
     if preset is not None and preset not in PRESETS:
         raise LPOError(f"No preset is called {preset!r}; choose one of {', '.join(PRESETS)}.")
     wanted = PRESETS[preset] if preset is not None else Preset("", {})
-    algo = algo or wanted.row
+    algo = algorithms.row_name(algo or wanted.row)
     row = algorithms.get(algo)
     if row.codes is not None:
         codes = observes_codes(env, values.get("env_kwargs")) if codes is None else codes

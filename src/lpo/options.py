@@ -55,6 +55,14 @@ AXIS = _AxisMark()
 Axis = Annotated[T, AXIS]
 
 
+class _HostOnlyMark:
+    """Runs on a device (``--device``) do not have the option: there it must keep its default."""
+
+
+HOST_ONLY = _HostOnlyMark()
+HostOnly = Annotated[T, HOST_ONLY]
+
+
 @dataclasses.dataclass(frozen=True)
 class Short:
     """The name of an option on the command line and in flat tables, if it is not the field's name.
@@ -120,6 +128,7 @@ class Option(NamedTuple):
     default: Any
     help: str
     axis: bool
+    host_only: bool
 
     @property
     def plain(self) -> Any:
@@ -147,6 +156,7 @@ def fields_of(cls: type) -> dict[str, Option]:
             default=default,
             help=help_of(cls, field.name),
             axis=any(mark is AXIS for mark in marks),
+            host_only=any(mark is HOST_ONLY for mark in marks),
         )
     return found
 

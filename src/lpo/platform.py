@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from contextvars import ContextVar
+from pathlib import Path
 
 # The environments run on the CPU and the networks are small, so learning runs there too. More
 # threads for linear algebra would cost more time than they save.
@@ -26,6 +27,14 @@ def trusted_packages() -> list[str]:
     """Returns the packages that the user wants imported, for files that name them."""
     given = os.environ.get(IMPORT, "").split(",")
     return list(dict.fromkeys(name for name in (*given, *TRUSTED.get()) if name))
+
+
+GPUS = ("/dev/nvidiactl", "/dev/kfd")  # what NVIDIA's and AMD's drivers make
+
+
+def device_here() -> str:
+    """Returns the value of ``--device`` that a hint should name on this machine."""
+    return "gpu" if any(Path(file).exists() for file in GPUS) else "cpu"
 
 
 def prefer_host() -> None:

@@ -199,6 +199,8 @@ def load_checkpoint(path: Path, which: Which) -> Checkpoint:
     if run.checkpoints.is_dir():
         run.check()
         return run.best() if which == "best" else run.latest()[0]
+    if path.is_dir() and not (path / f"{CARD}.safetensors").exists():
+        RunDirectory.open(path)  # says what else the directory is
     return checkpoint.load((path / CARD if path.is_dir() else path).with_suffix(".safetensors"))
 
 

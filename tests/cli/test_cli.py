@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lpo import cli
+from lpo.config import configure
 from lpo.runs import checkpoint
 from lpo.runs.directory import RunDirectory
 
@@ -116,6 +117,50 @@ def test_the_help_shows_the_options_of_the_chosen_parts(capsys):
     assert lpo("train", "--bonus", "elliptic", "--start", "cover", "--help") == 0
     text = capsys.readouterr().out
     assert "--cover-size" in text and "--num-features" in text and "--predictor-passes" not in text
+
+
+def test_the_help_names_the_default_and_every_flag_that_chooses(capsys):
+    assert lpo("--help") == 0
+    assert "Without arguments: the default on SparseHopper" in capsys.readouterr().out
+    assert lpo("train", "--help") == 0
+    about = capsys.readouterr().out.split("options:")[0].split()
+    chosen = ["algo", "bonus", "switch", "start", "features", "scale", "weighing"]
+    assert [word.strip("(),.") for word in about if "--" in word and "help" not in word] == [
+        f"--{name}" for name in chosen
+    ]
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ("--algo ppo --beta 2", "with bonus 'none'; leave it out, or choose --bonus rnd."),
+        ("--bonus none --weighing fading", "with bonus 'none'; leave it out, or choose --bonus r"),
+        ("--features product", "with bonus 'rnd'; leave it out, or choose --bonus elliptic."),
+    ],
+)
+def test_a_hint_names_a_part_that_has_the_option(flags, words, capsys):
+    assert lpo("train", *flags.split()) == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["eval", "render", "card", "resume"])
+def test_the_directory_of_a_sweep_names_the_runs_inside(command, tmp_path, capsys):
+    for name in ("a", "b"):
+        RunDirectory.create(tmp_path / name, configure("ppo"), {"backend": "native"})
+    assert lpo(command, tmp_path) == 2
+    said = capsys.readouterr().err
+    assert f"holds 2; pass one of them, such as {tmp_path / 'a'}." in said
+
+
+def test_a_hint_for_runs_of_a_device_names_one_that_is_there(tmp_path, capsys, monkeypatch):
+    RunDirectory.create(tmp_path / "a", configure("ppo"), {"backend": "device"})
+    for gpus, device in (((), "cpu"), ((str(tmp_path),), "gpu")):
+        monkeypatch.setattr("lpo.platform.GPUS", gpus)
+        for path in (tmp_path, tmp_path / "a"):
+            assert lpo("resume", path) == 2
+            assert f"`lpo resume {tmp_path} --device {device}`" in capsys.readouterr().err
+        assert lpo("train", "--seeds", "4") == 2
+        assert f"add --device {device}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["resume", "eval", "render", "plot"])

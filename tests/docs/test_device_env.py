@@ -8,6 +8,11 @@ import jax
 import numpy as np
 import pytest
 
+import lpo.cli
+from lpo import LPOError
+from lpo.sweep.grid import expand
+
+ID = "my_river:my/River-v0"
 PAGE = Path(__file__).parents[2] / "docs" / "device-env.md"
 
 
@@ -42,6 +47,34 @@ def test_a_step_by_hand(names):
     step = names["river"].step(state, np.array([0.5], np.float32), key, {"current": 0.02})
     speed = 0.185 + 0.01 * float(jax.random.normal(key))
     np.testing.assert_allclose(step.obs, [4.0 + speed, speed], rtol=1e-6)
+
+
+ONLY = "runs on a device only, so the host cannot step or draw it; train it with"
+
+
+def test_a_grid_of_it_is_for_a_device(names, tmp_path):
+    grid = {"name": "g", "algos": ["ppo"], "envs": [ID], "seeds": 1, "steps": 4096}
+    assert expand(grid, device=True).items[0].config.task.env == ID
+    with pytest.raises(LPOError, match=ONLY):
+        expand(grid)
+    with pytest.raises(LPOError, match="Pendulum-v1 runs on the host only"):
+        expand(grid | {"envs": ["Pendulum-v1"]}, device=True)
+
+
+@pytest.mark.slow
+def test_it_is_swept_on_a_device_and_said_to_be_of_a_device(names, tmp_path, capsys):
+    text = f'name = "g"\nalgos = ["ppo"]\nenvs = ["{ID}"]\nseeds = 1\nsteps = 512\n'
+    (tmp_path / "g.toml").write_text(text + "[overrides]\nrollout = 256\nhidden = [8]\n")
+    flags = [str(tmp_path / "g.toml"), "--out", str(tmp_path / "out"), "--import", "my_river"]
+    with pytest.raises(SystemExit) as ended:
+        lpo.cli.main(["sweep", *flags, "--device", "cpu"])
+    assert ended.value.code == 0
+    run = str(tmp_path / "out" / "ppo-River-v0-s0")
+    capsys.readouterr()
+    for words in (["eval", run], ["render", run], ["sweep", *flags]):
+        with pytest.raises(SystemExit) as ended:
+            lpo.cli.main(words)
+        assert ended.value.code == 2 and ONLY in capsys.readouterr().err
 
 
 def test_the_page_names_every_task_with_a_device_form():

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
@@ -120,3 +121,21 @@ def test_gymnasium_finds_no_fault(env_id):
             if terminated or truncated:
                 env.reset()
         check_env(env.unwrapped, skip_render_check=True)
+
+
+def test_the_entry_point_of_another_package_adds_a_device_form(monkeypatch):
+    """A function that registers environments may register them for the device."""
+    from lpo.envs import device, registry
+
+    def register():
+        device.register_device("theirs/Thing-v0", "lpo.envs.device.poles:cart_pole")
+
+    entry = SimpleNamespace(value="theirs:register", load=lambda: register)
+    monkeypatch.setattr(registry, "entry_points", lambda group: [entry])
+    monkeypatch.setattr(device, "_MAKERS", dict(device._MAKERS))
+    registry.register_foreign.cache_clear()
+    try:
+        assert device.has_device_form("theirs/Thing-v0")
+        assert "theirs/Thing-v0" in device.device_ids()
+    finally:
+        registry.register_foreign.cache_clear()

@@ -88,6 +88,15 @@ def test_a_task_of_costs_is_judged_by_its_score():
     assert "critic's error and costs" in found.facts
 
 
+def test_of_a_bonus_that_is_all_there_is_no_rest():
+    found = diagnose(run(0.0, int_=1e4), TASK, DEFAULT)
+    assert found is not None and found.facts.endswith("the bonus is 100% of the advantage")
+    assert found.remedy == "more steps: `lpo resume` with --steps 40000."
+    third = diagnose(run(0.0, int_=1.0), TASK, LPO)  # 1·1 of 2·1 + 1·1
+    assert third is not None
+    assert third.facts.endswith("33% of the advantage, the rest is the critic's error")
+
+
 def test_costs_without_a_score_may_be_all_there_is():
     rows = [{k: v for k, v in row.items() if "eval" not in k} for row in run(0.0, **COSTS)]
     found = diagnose(rows, TASK, LPO)

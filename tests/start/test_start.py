@@ -185,6 +185,20 @@ def test_a_step_that_only_resets_uses_up_no_roll_in(tiny, countdown):
     assert actor.follow(Step(obs, np.zeros(1), no, no, obs, yes)).all()
 
 
+def test_new_episodes_after_a_resume_have_no_old_plans(tiny, countdown):
+    """An environment that cannot be restored begins at its reset, where no roll-in is under way."""
+    before, after = (make_trainer(cover_config(tiny), lambda: countdown(6)) for _ in range(2))
+    join(before)
+    before.start_state.remaining[:] = 2
+    before.start_state.uniform[:] = True
+    whole = before.arrays()
+    after.restore(whole)
+    assert after.start_state.remaining == [2]
+    after.restore({name: x for name, x in whole.items() if not name.startswith("env/")})
+    assert after.start_state.remaining == [0] and not after.start_state.uniform.any()
+    assert after.start_state.seen == 1  # its members stay
+
+
 def test_a_full_cover_is_a_uniform_sample_of_all_policies(tiny, countdown):
     trainer = make_trainer(cover_config(tiny), lambda: countdown(6))
     start, s = trainer.parts.start, trainer.state

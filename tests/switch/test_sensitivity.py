@@ -9,7 +9,7 @@ import pytest
 
 from lpo.engine.rollout import empty_rollout
 from lpo.math import features
-from lpo.switch import Look, sensitivity
+from lpo.switch import Look, Rows, sensitivity
 from lpo.switch.sensitivity import Sight, by_progress, dimension, inverse_of
 from lpo.switch.sensitivity import absorb as absorb_block
 
@@ -123,7 +123,7 @@ def rollout(switch, state, source, reward=0.0):
         buffer.obs[row:stop] = source(stop - row)
         buffer.reward[row:stop] = reward
         buffer.valid[row:stop] = True
-        fire, state, metrics = switch.update(state, Look(buffer, range(row, stop)))
+        fire, state, metrics = switch.update(state, Look(buffer, Rows(row, stop)))
         row = stop
     return row * ENVS, state, {k: float(v) for k, v in metrics.items()}
 

@@ -12,6 +12,7 @@ from lpo.config import configure
 from lpo.engine.rollout import empty_rollout
 from lpo.switch import (
     Look,
+    Rows,
     every,
     growth,
     growth_iterations,
@@ -77,10 +78,28 @@ def test_sizes_never_shrink():
 
 def test_a_ramp_by_hand():
     """12 steps until step 30, then 20, in rows of four environments: 12, 24, 36 → 20."""
-    switch, look = ramp(12, 20, 30.0), lambda rows: Look(empty_rollout(5, 4, 1, 1), range(rows))
+    switch, look = ramp(12, 20, 30.0), lambda rows: Look(empty_rollout(5, 4, 1, 1), Rows(0, rows))
     state, sizes = switch.init(jax.random.key(0)), []
     for _ in range(5):
         sizes.append(int(switch.wait(state)))
         fire, state, _ = switch.update(state, look(sizes[-1] // 4))
         assert fire
     assert sizes == [12, 12, 12, 20, 20] and switch.capacity == 20
+
+
+@pytest.mark.parametrize("place", ["host", "device"])
+def test_what_is_new_by_hand(place):
+    """Rows 2 and 3 of five, with two environments; of the last three rows the first is old."""
+    rollout = empty_rollout(5, 2, 1, 1)
+    rollout.reward[:] = np.arange(5)[:, None]
+    rollout.valid[:] = True
+
+    def ask(since, upto):
+        look = Look(rollout, Rows(since, upto))
+        last = look.last(3)
+        return look.new, look.steps, last.reward, last.valid
+
+    new, steps, reward, valid = (ask if place == "host" else jax.jit(ask))(2, 4)
+    assert np.array_equal(new[:, 0], [0, 0, 1, 1, 0]) and np.array_equal(new[:, 1], new[:, 0])
+    assert int(steps) == 4
+    assert np.array_equal(reward[:, 1], [1, 2, 3]) and np.array_equal(valid[:, 1], [0, 1, 1])

@@ -11,7 +11,7 @@ from jax import Array
 from lpo.bonus import Bonus, BonusOptions
 from lpo.options import PositiveInt, Short, options
 from lpo.problem import Problem
-from lpo.switch import Switch, SwitchOptions
+from lpo.switch import Look, Switch, SwitchOptions
 from lpo.types import Rollout
 
 
@@ -66,10 +66,9 @@ class Seen(NamedTuple):
 
 
 def on_reward(look_every: int, largest: int) -> Switch:
-    def update(state: Seen, look):
-        fresh = slice(look.rows.start, look.rows.stop)
-        found = (look.rollout.reward[fresh] > 0).any()
-        steps = state.steps + look.rollout.valid[fresh].size
+    def update(state: Seen, look: Look):
+        found = (look.new & (look.rollout.reward > 0)).any()
+        steps = state.steps + look.steps
         fire = found | (steps >= largest)
         return fire, Seen(jnp.where(fire, 0, steps)), {"switch/found": jnp.float32(found)}
 

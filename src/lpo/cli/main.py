@@ -18,7 +18,7 @@ from lpo.platform import TRUSTED, prefer_device, prefer_host, trusted_packages
 
 
 def train(arguments: Sequence[str]) -> None:
-    """Train an agent. Without arguments: LPO on SparseHopper, about a minute."""
+    """Train an agent. Without arguments: the default on SparseHopper, about a minute."""
     from lpo.cli.train import train as run_training
 
     run_training(arguments)
@@ -35,7 +35,7 @@ class ResumeOptions:
     device: Literal["host", "gpu", "cpu"] = "host"
     """Device that continues runs that were started with --device."""
     quiet: bool = False
-    """No progress bar."""
+    """Show no progress."""
 
 
 @options
@@ -204,7 +204,7 @@ def resume(arguments: Sequence[str]) -> None:
     if options.device != "host":
         from lpo.sweep.device import resume_on_device
 
-        sys.exit(resume_on_device(options.run, options.device))
+        sys.exit(resume_on_device(options.run, options.device, options.steps, options.quiet))
     from lpo.cli.progress import report_result, watched
     from lpo.runs.run import resume as open_run
 

@@ -51,6 +51,7 @@ def flag(short: str) -> str:
 def add_option(group: Any, option: Option, short: str, shown: Any) -> None:
     """Adds the flag of an option. A flag that is not given is absent from the result."""
     text = option.help.replace("%", "%%")
+    text += " Host only." if option.host_only else ""
     if shown is not dataclasses.MISSING and shown is not None and shown != ():
         words = " ".join(map(str, shown)) if isinstance(shown, tuple) else shown
         text += f" (default: {words})"

@@ -15,10 +15,12 @@ from lpo.envs.registry import import_package
 from lpo.envs.task import DEFAULT_ENV
 from lpo.errors import LPOError
 from lpo.options import PositiveInt, fields_of, options
+from lpo.platform import device_here
 
-SUMMARY = """Train an agent. Without arguments: the default on SparseHopper, about a minute. This
-list shows the options of the chosen row and parts; add --algo, --bonus, --switch, --start or
---features to --help to see others."""
+OTHERS = ", ".join(map(flag, ("algo", *CHOICES)))
+SUMMARY = f"""Train an agent. Without arguments: the default on SparseHopper, about a minute. This
+list shows the options of the chosen row and parts; to see those of another, add its flag to --help
+({OTHERS})."""
 
 
 @options
@@ -32,7 +34,7 @@ class RunOptions:
     out: Path | None = None
     """Directory of the new run (default: runs/ALGO-ENV-sSEED-NNN)."""
     quiet: bool = False
-    """No progress bar."""
+    """Show no progress."""
     device: Literal["host", "gpu", "cpu"] = "host"
     """host: one run, environments on the CPU; gpu or cpu: many runs in one compiled program."""
     seeds: PositiveInt | None = None
@@ -90,7 +92,11 @@ def base_config(chosen: Any) -> Config:
         raise LPOError("--config and --preset were both given; leave one of them out.")
     if chosen.config is not None:
         c = config.read(Path(chosen.config))
-        c = c if chosen.algo in (None, c.algo) else config.as_row(c, chosen.algo)
+        c = (
+            c
+            if algorithms.row_name(chosen.algo) in (None, c.algo)
+            else config.as_row(c, chosen.algo)
+        )
     else:
         c = config.configure(chosen.algo, env=chosen.env or DEFAULT_ENV, preset=chosen.preset)
     for name in CHOICES:
@@ -141,7 +147,10 @@ def train(arguments: Sequence[str]) -> None:
     if command.run.device != "host":
         return train_on_device(command)
     if command.run.seeds is not None:
-        raise LPOError("--seeds is for many runs in one program; add --device gpu, or use a sweep.")
+        raise LPOError(
+            f"--seeds is for many runs in one program; add --device {device_here()}, or use a "
+            "sweep."
+        )
     from lpo.cli.progress import report_result, watched
     from lpo.runs.directory import free_directory, short_env
     from lpo.runs.run import start
@@ -167,7 +176,7 @@ def train_on_device(command: Command) -> None:
     root = run.out or free_directory(Path("runs"), stem)
     seeds = range(c.seed, c.seed + (run.seeds or 1))
     items = [Item(f"{stem}-s{s}", c.algo, dataclasses.replace(c, seed=s)) for s in seeds]
-    status = sweep_on_device(Grid(root.name, items), root, run.device)
+    status = sweep_on_device(Grid(root.name, items), root, run.device, run.quiet)
     if status == 0:
         print(*examine([root]), sep="\n")
     sys.exit(status)

@@ -27,7 +27,7 @@ from lpo.engine.rollout import Episodes, HostPolicy, collect, empty_rollout
 from lpo.envs.codec import are_codes
 from lpo.errors import LPOError, named
 from lpo.math import distributions, trees
-from lpo.switch import Look
+from lpo.switch import Look, Rows
 from lpo.types import BatchEnv, Rollout
 
 
@@ -99,14 +99,14 @@ class Trainer:
                 host_rng(self.config.seed, part, self.env_steps) for part in (ACT, ROLL_IN)
             )
             actor, self.start_state = start.sample(self.start_state, policy, rng_start)
-            rows = range(row, stop)
             self.obs = collect(
-                self.env, actor, policy.dist, self.buffer, rows, self.obs, rng, self.episodes
-            ).astype(np.float32)
+                self.env, actor, policy.dist, self.buffer, range(row, stop), self.obs, rng,
+                self.episodes,
+            ).astype(np.float32)  # fmt: skip
             self.env_steps += (stop - row) * num_envs
             self.buffer.valid[stop:] = self.buffer.taken[stop:] = False
             rollout = self.buffer._replace(last_obs=self.obs)
-            look = Look(rollout, rows, self.state.params, self.state.moments)
+            look = Look(rollout, Rows(row, stop), self.state.params, self.state.moments)
             began = time.perf_counter()
             fire, self.switch_state, metrics = switch.update(self.switch_state, look)
             row, fire = stop, bool(fire)
@@ -168,7 +168,9 @@ class Trainer:
         def group(name: str) -> dict[str, np.ndarray]:
             return {k.split("/", 1)[1]: v for k, v in arrays.items() if k.startswith(f"{name}/")}
 
-        if group("env"):  # else the environments have just begun new episodes
+        if not group("env"):  # the environments have just begun new episodes
+            self.start_state = self.parts.start.anew(self.start_state)
+        else:
             self.env.set_state(group("env"))
             self.episodes.set_state(group("episodes"))
             self.obs = np.asarray(tree["obs"])

@@ -22,7 +22,7 @@ from gymnasium.envs.registration import EnvSpec
 from lpo.envs import minigrid
 from lpo.envs.specs import CONTROL, LOCOMOTION, MOUNTAIN_CAR, TASKS
 from lpo.envs.tabular import TABULAR
-from lpo.errors import SPEAKS_FLAGS, LPOError
+from lpo.errors import SPEAKS_FLAGS, LPOError, named
 
 
 def register_envs() -> None:
@@ -115,6 +115,13 @@ def find_spec(env_id: str) -> EnvSpec:
     try:
         return gymnasium.spec(name)
     except (gymnasium.error.Error, ValueError) as error:
+        from lpo.envs.device import has_device_form  # which imports this file
+
+        if has_device_form(env_id):
+            raise LPOError(
+                f"{env_id} runs on a device only, so the host cannot step or draw it; train it "
+                f"with {named('device')}, and read its scores with `lpo report`."
+            ) from None
         close = difflib.get_close_matches(env_id, sorted(gymnasium.registry), n=4, cutoff=0.5)
         remedy = f"the closest are {', '.join(close)}" if close else "`lpo list` shows ours"
         raise LPOError(

@@ -13,7 +13,7 @@ from lpo.envs.registry import find_spec
 from lpo.envs.specs import LOCOMOTION
 from lpo.errors import LPOError, named
 from lpo.files import parse_json
-from lpo.options import Axis, Count, Positive, PositiveInt, options
+from lpo.options import Axis, Count, HostOnly, Positive, PositiveInt, options
 from lpo.types import BatchEnv
 
 DEFAULT_ENV = "lpo/SparseHopper-v0"
@@ -53,14 +53,14 @@ class TaskOptions:
     """Sparse locomotion: a preset (half, hard, unit, position, position-far) or a speed in m/s."""
     env_kwargs: Arguments = None
     """Further keyword arguments of the environment, as a JSON object."""
-    backend: Literal["auto", "native", "gymnasium"] = "auto"
+    backend: HostOnly[Literal["auto", "native", "gymnasium"]] = "auto"
     """native: batched MuJoCo (sparse locomotion); gymnasium: any other; auto picks."""
-    threads: PositiveInt | None = None
+    threads: HostOnly[PositiveInt | None] = None
     """Threads that step native environments; by default the usable cores."""
     periodic: Periodic = ()
     """Numbers of an observation that are angles and become (cos, sin), as in 0,3; auto finds the
     hinges without limits of Gymnasium's MuJoCo tasks."""
-    step_timeout: Positive | None = None
+    step_timeout: HostOnly[Positive | None] = None
     """Seconds that one step or reset of a Gymnasium environment may take. An environment that hangs
     then stops the run. By default there is no limit."""
 
@@ -73,12 +73,20 @@ class TaskOptions:
                 "lists and dictionaries."
             ) from None
 
-    def check(self) -> None:
-        """Raises LPOError for a task that could not be made, without making it."""
-        spec = find_spec(self.env)
-        if spec.id in LOCOMOTION:
-            LOCOMOTION[spec.id].threshold(**self.limits)
-        elif self.threshold is not None:
+    def check(self, device: bool = False) -> None:
+        """Raises LPOError for a task that could not be made, on the host or on a device.
+
+        It does not make the task.
+        """
+        if device:
+            from lpo.envs.device import device_name
+
+            name = device_name(self.env)
+        else:
+            name = find_spec(self.env).id
+        if name in LOCOMOTION:
+            LOCOMOTION[name].threshold(**self.limits)
+        elif self.threshold is not None and not device:  # `make_device` knows its own
             raise LPOError(f"{self.env} has no threshold; leave {named('threshold')} out.")
 
     @property

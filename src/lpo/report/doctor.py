@@ -162,10 +162,11 @@ def no_reward(s: Signs, task: Mapping[str, Any], c: Config, scored: bool) -> Dia
     if not has_bonus(c):
         return Diagnosis("no reward yet", facts, f"a bonus for what is new: {named('algo')} lpo-w.")
     if s.share is not None:
-        rest = "the critic's error" + (" and costs" if s.costs else "")
-        facts += f"; the bonus is {s.share:.0%} of the advantage, the rest is {rest}"
+        rest = ", the rest is the critic's error" + (" and costs" if s.costs else "")
+        shown = f"{s.share:.0%}"
+        facts += f"; the bonus is {shown} of the advantage" + (rest if shown != "100%" else "")
     ways = [stronger(c)] if s.share is not None and s.share < SOLVED else []
-    return Diagnosis("no reward yet", facts, either(ways + wider(task, c)))
+    return Diagnosis("no reward yet", facts, either([*ways, *wider(task, c), longer(s)]))
 
 
 def stronger(c: Config) -> str:
@@ -201,8 +202,11 @@ def wider(task: Mapping[str, Any], c: Config) -> list[str]:
     return [
         *([f"{named('periodic')} auto: a free angle is new after every turn"] if free else []),
         *([f"{named('bonus_inputs')} next: a bonus on s′"] if pairs else []),
-        f"more {named('steps')}",
     ]
+
+
+def longer(s: Signs) -> str:
+    return f"more steps: `lpo resume` with --steps {2 * s.steps}"
 
 
 def rates(s: Signs) -> str:
@@ -243,16 +247,15 @@ def settled(s: Signs, reached: float, c: Config) -> Diagnosis:
         facts += f"; the bonus is {s.share:.0%} of the advantage"
     more = f"{named('beta')} {4 * weights(c).beta:g}"
     ways = [more] if s.share is None or s.share < DROWNED else []
-    return Diagnosis("settled for less", facts, either(ways + wider({}, c)))
+    return Diagnosis("settled for less", facts, either([*ways, *wider({}, c), longer(s)]))
 
 
 def by_chance(s: Signs, task: Mapping[str, Any], c: Config) -> Diagnosis:
     facts = f"{rates(s)}: too rarely to learn from"
     if not has_bonus(c):
         return Diagnosis("met by chance", facts, f"a bonus: {named('algo')} lpo-w.")
-    ways = [way for way in wider(task, c) if "more" not in way]
     balance = f"{named('weighing')} balanced-fading: a rare reward counts as much as the bonus"
-    return Diagnosis("met by chance", facts, either([*ways[:1], balance, "more steps"]))
+    return Diagnosis("met by chance", facts, either([*wider(task, c)[:1], balance, longer(s)]))
 
 
 def lost(s: Signs, late: float, c: Config) -> Diagnosis:
@@ -267,9 +270,7 @@ def lost(s: Signs, late: float, c: Config) -> Diagnosis:
 
 def learning(s: Signs) -> Diagnosis:
     facts = f"{rates(s)}, which is not yet a solution"
-    return Diagnosis(
-        "still learning", facts, f"more steps: `lpo resume` with --steps {2 * s.steps}."
-    )
+    return Diagnosis("still learning", facts, f"{longer(s)}.")
 
 
 FINE = "nothing found"

@@ -102,6 +102,11 @@ class RunDirectory:
         """Returns an existing run. Raises LPOError where there is none."""
         run = cls(path)
         if not run.exists:
+            if inside := runs_in(run.path):
+                raise LPOError(
+                    f"{path} is not a run but holds {len(inside)}; pass one of them, such as "
+                    f"{inside[0]}."
+                )
             raise LPOError(
                 f"{path} is not a run directory (it has no config.json); "
                 "pass a directory that `lpo train` made."
@@ -271,6 +276,12 @@ class RunDirectory:
             for p in self.path.iterdir()
             if p.name.strip(".").removesuffix(".tmp") not in ours
         ]
+
+
+def runs_in(path: Path) -> list[RunDirectory]:
+    """Returns the runs that a directory holds, as that of a sweep does."""
+    inside = map(RunDirectory, sorted(path.iterdir() if path.is_dir() else ()))
+    return [run for run in inside if run.exists]
 
 
 def wrong_ids(path: Path) -> LPOError:

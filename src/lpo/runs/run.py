@@ -13,15 +13,16 @@ from typing import IO, Any, NamedTuple
 import gymnasium
 from gymnasium.vector import VectorEnv
 
-from lpo import config
+from lpo import config, files
 from lpo.config import Config
 from lpo.engine.host import Trainer
 from lpo.envs import spaces
 from lpo.envs.angles import Drift, largest, unbounded
 from lpo.errors import LPOError
+from lpo.platform import device_here
 from lpo.runs import checkpoint
 from lpo.runs.checkpoint import Checkpoint
-from lpo.runs.directory import RunDirectory
+from lpo.runs.directory import RunDirectory, runs_in
 from lpo.runs.loggers import About, JSONLines, Logger, Memory, check_installed, open_loggers
 from lpo.runs.unit import SmallRewards
 from lpo.runs.visits import Visits
@@ -260,13 +261,20 @@ def resume(path: Path, loggers: Sequence[Logger] = ()) -> Resumed:
 
     A run that was killed before its first checkpoint begins again.
     """
+    inside = [] if RunDirectory(path).exists else runs_in(Path(path))
+    files.check_folder(Path(path), [run.task_file for run in inside[:1]])
+    if inside and inside[0].on_device():
+        raise LPOError(
+            f"{path} holds {len(inside)} runs that were trained on a device; resume them with "
+            f"`lpo resume {path} --device {device_here()}`."
+        )
     directory = RunDirectory.open(path)
     with directory.disk_errors(), ExitStack() as undo:
         claimed = undo.enter_context(directory.claim())  # before anything in it is read
         if directory.on_device():
             raise LPOError(
                 f"{path} was trained on a device together with others; resume them with "
-                f"`lpo resume {path.parent} --device gpu`."
+                f"`lpo resume {path.parent} --device {device_here()}`."
             )
         if directory.reached() is None:
             c = directory.config()

@@ -75,6 +75,7 @@ class Start(NamedTuple):
     sample: Sample  # (state, policy, rng) → (actor, state); the actor changes arrays of the state
     update: Update  # (state, params, moments, rollout, rng) → (state, metrics), at a switch
     on_device: OnDevice | None = None  # None: this start runs on the host only
+    anew: Callable[[Any], Any] = lambda state: state  # state → state, when all episodes begin anew
 
 
 class StartPart(Part):

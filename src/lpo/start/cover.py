@@ -282,7 +282,12 @@ def cover(
         }
         return state, metrics
 
-    return Start(init, sample, update)
+    def anew(state: CoverState) -> CoverState:
+        """Returns the state without the plans of the episodes that were under way."""
+        plans = ("member", "remaining", "uniform")
+        return state._replace(**{name: np.zeros_like(getattr(state, name)) for name in plans})
+
+    return Start(init, sample, update, anew=anew)
 
 
 def put(slot: int):

@@ -21,13 +21,13 @@ import numpy as np
 from gymnasium import spaces
 
 from lpo import config
-from lpo.config import axes_of, flat
+from lpo.config import axes_of, flat, host_only
 from lpo.engine.device import Group, Program, Together, host
 from lpo.envs.angles import Drift
 from lpo.envs.device import make_device
 from lpo.envs.device.base import DeviceEnv
 from lpo.envs.spaces import to_dict
-from lpo.errors import LPOError
+from lpo.errors import LPOError, named
 from lpo.math import trees
 from lpo.math.distributions import ActionSpec
 from lpo.runs import checkpoint
@@ -41,6 +41,7 @@ from lpo.sweep.plan import clear, held, read_plan, standing, write_plan
 Device = Literal["gpu", "cpu"]
 STATES = "device"  # the folder of the groups' states
 KEPT = 2  # states of a group that stay
+SPARING = 5  # a state is that of all runs, and their logs are read again for its digests
 
 
 def choose_device(name: Device) -> Any:
@@ -54,46 +55,70 @@ def choose_device(name: Device) -> Any:
         ) from error
 
 
-def sweep_on_device(grid: Grid, root: Path, device: Device) -> int:
+def sweep_on_device(grid: Grid, root: Path, device: Device, quiet: bool = False) -> int:
     """Runs a grid, group by group. Returns the exit status: 0, or 130 when it was stopped."""
     choose_device(device)  # refuse before anything is written
-    check_loggers(grid)
+    refuse_host_only(grid.items)
+    return carry_out(grid, root, device, quiet)
+
+
+def resume_on_device(
+    root: Path, device: Device, steps: int | None = None, quiet: bool = False
+) -> int:
+    """Goes on with the runs of a directory that was started with ``--device``, up to ``steps``."""
+    choose_device(device)
+    grid = read_plan(root)
+    if steps is not None:
+        grid = Grid(grid.name, [item._replace(until=steps) for item in grid.items])
+    found = [standing(root, item) for item in grid.items]
+    if all(s.state == "done" for s in found):
+        reached = min((s.env_steps for s in found), default=0)
+        print(f"{root} is complete at {reached} steps; pass --steps to continue.")
+        return 0
+    return carry_out(grid, root, device, quiet)
+
+
+def carry_out(grid: Grid, root: Path, device: Device, quiet: bool) -> int:
+    """Writes the plan of a grid and runs what is left of it. Returns the exit status."""
     with held(root):
         write_plan(root, grid)
-        if not run_on_device(root, grid, device):
+        if not run_on_device(root, grid, device, quiet):
             print(f"Stopped; go on with `lpo resume {root} --device {device}`.")
             return 130
     print(f"All done; look at them with `lpo report {root}`.")
     return 0
 
 
-def check_loggers(grid: Grid) -> None:
-    """Raises LPOError for a logger that runs on a device do not have."""
-    named = dict.fromkeys(name for item in grid.items for name in item.config.logs.loggers)
-    for name in named:
-        if name != "tensorboard":
-            raise LPOError(
-                f"Runs on a device do not log to {name}; leave it out of --loggers, and look at "
-                "them with `lpo report`."
-            )
+def refuse_host_only(items: Iterable[Item]) -> None:
+    """Raises LPOError for an option that somebody set and that runs on a device do not have.
+
+    A value that is empty asks for nothing: `--loggers` alone switches all loggers off.
+    """
+    for item in items:
+        for name, leaf in host_only(item.config).items():
+            if leaf.value and leaf.value != leaf.option.default:
+                many = isinstance(leaf.value, tuple)
+                shown = " ".join(map(str, leaf.value)) if many else leaf.value
+                raise LPOError(
+                    f"{named(name)} {shown} is for runs on the host, and a device has no such "
+                    f"choice; leave {named(name)} out, or leave {named('device')} out."
+                )
 
 
-def run_on_device(root: Path, grid: Grid, device: Device) -> bool:
+def run_on_device(root: Path, grid: Grid, device: Device, quiet: bool = False) -> bool:
     """Runs what is left of a grid in a directory that is held. Returns False if it was stopped."""
     left = {item.name for item in grid.items if standing(root, item).state != "done"}
-    print(f"{grid.name}: {len(grid.items)} runs in {root}, {len(left)} to do", flush=True)
+    if not quiet:
+        print(f"{grid.name}: {len(grid.items)} runs in {root}, {len(left)} to do", flush=True)
     undone = [g for g in begun_groups(root, grid.items) if left & {item.name for item in g}]
     with (
         jax.default_device(choose_device(device)),
         stop_flag() as stopped,
         disk_errors(root, device),
     ):
-        return all(not stopped and run_beside(root, party, stopped) for party in parties(undone))
-
-
-def resume_on_device(root: Path, device: Device) -> int:
-    """Goes on with the runs of a directory that was started with ``--device``."""
-    return sweep_on_device(read_plan(root), root, device)
+        return all(
+            not stopped and run_beside(root, party, stopped, quiet) for party in parties(undone)
+        )
 
 
 @contextlib.contextmanager
@@ -101,6 +126,8 @@ def disk_errors(root: Path, device: Device) -> Iterator[None]:
     """Turns an error of the disk into an LPOError that says how to go on."""
     try:
         yield
+    except BrokenPipeError:  # of the reader of the output, not of the disk
+        raise
     except OSError as error:
         raise LPOError(
             f"Could not write to {root} ({error.strerror or error}); free some space, and go on "
@@ -133,6 +160,7 @@ def groups(items: Iterable[Item]) -> list[list[Item]]:
     for item in items:
         axes = axes_of(item.config)
         same = {k: v for k, v in flat(item.config).items() if k not in axes and k != "algo"}
+        same["until"] = item.until
         found.setdefault(json.dumps(same, sort_keys=True, default=str), []).append(item)
     return list(found.values())
 
@@ -149,22 +177,24 @@ def parties(groups: Iterable[list[Item]]) -> list[list[list[Item]]]:
     return list(found.values())
 
 
-def run_beside(root: Path, party: list[list[Item]], stopped: Sequence[int]) -> bool:
+def run_beside(
+    root: Path, party: list[list[Item]], stopped: Sequence[int], quiet: bool = False
+) -> bool:
     """Runs groups side by side; where the memory is too small, one after the other."""
     if len(party) > 1:
         try:
-            return finish_together([GroupRun(root, items) for items in party], stopped)
+            return finish_together([GroupRun(root, items, quiet) for items in party], stopped)
         except jax.errors.JaxRuntimeError as error:
             if "RESOURCE_EXHAUSTED" not in str(error):
                 raise
             print(f"{len(party)} groups do not fit into the memory; trying one at a time")
-    return all(not stopped and run_fitting(root, items, stopped) for items in party)
+    return all(not stopped and run_fitting(root, items, stopped, quiet) for items in party)
 
 
-def run_fitting(root: Path, items: list[Item], stopped: Sequence[int]) -> bool:
+def run_fitting(root: Path, items: list[Item], stopped: Sequence[int], quiet: bool = False) -> bool:
     """Runs a group; where the memory is too small, one half after the other."""
     try:
-        return GroupRun(root, items).finish(stopped)
+        return GroupRun(root, items, quiet).finish(stopped)
     except jax.errors.JaxRuntimeError as error:
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise
@@ -175,7 +205,8 @@ def run_fitting(root: Path, items: list[Item], stopped: Sequence[int]) -> bool:
             ) from error
         half = -(-len(items) // 2)
         print(f"{len(items)} runs do not fit into the memory; trying {half} at a time", flush=True)
-        return run_fitting(root, items[:half], stopped) and run_fitting(root, items[half:], stopped)
+        halves = items[:half], items[half:]
+        return all(run_fitting(root, some, stopped, quiet) for some in halves)
 
 
 class Best(NamedTuple):
@@ -189,8 +220,8 @@ class Best(NamedTuple):
 class GroupRun:
     """A group of runs with their directories, from nothing or from its last state."""
 
-    def __init__(self, root: Path, items: list[Item]):
-        self.root, self.items = root, items
+    def __init__(self, root: Path, items: list[Item], quiet: bool = False):
+        self.root, self.items, self.quiet = root, items, quiet
         self.envs = [make_device(item.config.task) for item in items]
         self.env: DeviceEnv = self.envs[0]
         self.config = items[0].config
@@ -198,7 +229,8 @@ class GroupRun:
         self.program = Program(self.config, self.env)
         self.runs = [RunDirectory(root / item.name) for item in items]
         self.folder = root / STATES / items[0].name
-        self.until = jnp.int32(self.config.steps)
+        self.goal = items[0].goal
+        self.until = jnp.int32(self.goal)
         self.group: Group = self.program.init([i.config.seed for i in items], self.axes)
         self.best = Best(np.full(len(items), -np.inf), np.zeros(len(items), int), None)
         self.seconds = 0.0
@@ -214,6 +246,11 @@ class GroupRun:
         """Goes on from the newest sound state; makes the directories where there is none."""
         if not checkpoint.names(self.folder):
             for run, item, env in zip(self.runs, self.items, self.envs, strict=True):
+                if run.reached() is not None:
+                    raise LPOError(
+                        f"{run} has results, and {self.folder} no state from which they could go "
+                        "on; move that run away, or pass another --out."
+                    )
                 clear(run)
                 RunDirectory.create(run.path, item.config, env.description)
                 run.metrics_file.touch()
@@ -267,7 +304,7 @@ class GroupRun:
         self.saved = self.reached()
 
     def save_in_time(self) -> None:
-        if self.reached() - self.saved >= self.config.checkpoints.every * 5:
+        if self.reached() - self.saved >= self.config.checkpoints.every * SPARING:
             self.save()
 
     def append(self, rows: list[list[dict[str, float]]], timing: dict[str, float]) -> None:
@@ -301,7 +338,7 @@ class GroupRun:
         best = float(self.best.score[i])
         return {
             "env_steps": env_steps,
-            "until": self.config.steps,
+            "until": self.goal,
             "best": best if math.isfinite(best) else None,
             "env": self.envs[i].description,
             "spaces": {
@@ -332,13 +369,13 @@ class GroupRun:
         return True
 
     def done(self) -> bool:
-        return self.reached() >= self.config.steps
+        return self.reached() >= self.goal
 
     def turns(self) -> int:
         """Policy changes between two visits of the host, by the longest rollout."""
         c = self.config
         every = c.evaluation.every or c.checkpoints.every
-        return max(1, min(every, c.steps) // self.program.parts.switch.capacity)
+        return max(1, min(every, self.goal) // self.program.parts.switch.capacity)
 
     def reached(self) -> int:
         return int(np.asarray(self.group.moving.env_steps).min())
@@ -384,7 +421,7 @@ class GroupRun:
         """Whether to evaluate: at the end, and where another visit would come too late."""
         every = self.config.evaluation.every
         late = now - self.evaluated + now - before > every
-        return every > 0 and (late or now >= self.config.steps)
+        return every > 0 and (late or now >= self.goal)
 
     def warn(self, rows: list[list[dict]]) -> None:
         """Warns of rewards that are too small, and of observations that grow without bound."""
@@ -469,6 +506,8 @@ class GroupRun:
 
     def say(self, rate: float, scores: dict[str, Any]) -> None:
         """One line for all runs."""
+        if self.quiet:
+            return
         returns = scores.get("eval/return", scores.get("rollout/return"))
         shown = ""
         if returns is not None and np.isfinite(returns).any():
@@ -479,7 +518,7 @@ class GroupRun:
         labels = dict.fromkeys(item.label for item in self.items)
         rows = f" of {', '.join(labels)}" if len(labels) < 4 else ""
         print(
-            f"step {self.reached():>11,} / {self.config.steps:,} × {len(self.items)} runs{rows}  "
+            f"step {self.reached():>11,} / {self.goal:,} × {len(self.items)} runs{rows}  "
             f"{shown}{rate:,.0f} steps/s",
             flush=True,
         )
@@ -517,7 +556,7 @@ def go_together(runs: list[GroupRun], stopped: Sequence[int]) -> None:
             run = runs[i]
             groups[i], row = together.learn[i](walks[i], groups[i], axes[i], until[i])
             rows[i].append(host(row))
-            spent = (row["env_steps"] >= run.config.steps).all()
+            spent = (row["env_steps"] >= run.goal).all()
             if len(rows[i]) == run.turns() or spent:
                 metrics = {name: np.stack([row[name] for row in rows[i]]) for name in rows[i][0]}
                 if overflow := run.settle(groups[i], metrics, began[i]):

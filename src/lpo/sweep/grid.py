@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lpo import config, files
+from lpo.algorithms import row_name
 from lpo.config import CHOICES, Config, choices_of, flat, with_options, with_part
 from lpo.errors import LPOError, nearest
 
@@ -34,6 +35,12 @@ class Item(NamedTuple):
     name: str  # of its directory
     label: str  # of its column in tables and figures: the algorithm or the variant
     config: Config
+    until: int | None = None  # steps that it goes on to, where `lpo resume --steps` said so
+
+    @property
+    def goal(self) -> int:
+        """Environment steps at which it is done."""
+        return self.until or self.config.steps
 
 
 class Grid(NamedTuple):
@@ -41,8 +48,11 @@ class Grid(NamedTuple):
     items: list[Item]
 
 
-def read_grid(path: Path) -> Grid:
-    """Returns the grid in ``path``. Raises LPOError if any of its runs has a wrong option."""
+def read_grid(path: Path, device: bool = False) -> Grid:
+    """Returns the grid in ``path``, whose runs are for the host or for a device.
+
+    Raises LPOError if any of its runs has a wrong option.
+    """
     try:
         values = tomllib.loads(files.read_text(path))
     except tomllib.TOMLDecodeError as error:
@@ -50,12 +60,12 @@ def read_grid(path: Path) -> Grid:
     except (OSError, ValueError, RecursionError) as error:
         raise LPOError(f"Cannot read {path} ({error}); pass the TOML file of a grid.") from error
     try:
-        return expand(values)
+        return expand(values, device)
     except LPOError as error:
         raise LPOError(f"{path}: {error}") from None
 
 
-def expand(values: dict[str, Any]) -> Grid:
+def expand(values: dict[str, Any], device: bool = False) -> Grid:
     """Returns all runs, seed by seed: a sweep that stops early has some seeds of every cell."""
     check(values)
     seeds = values["seeds"]
@@ -65,7 +75,7 @@ def expand(values: dict[str, Any]) -> Grid:
     if (number := math.prod(map(len, lists))) > LARGEST:
         raise LPOError(f"The grid has {number:,} runs, and {LARGEST:,} are the most; split it.")
     items = [
-        make_item(values, label, options, env, threshold, seed)
+        make_item(values, label, options, env, threshold, seed, device)
         for seed in seeds
         for env in values["envs"]
         for threshold in values.get("thresholds", [None])
@@ -125,7 +135,8 @@ def check_tables(tables: dict[str, dict[str, Any]]) -> None:
 
 def labels(values: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Returns the columns of the grid: their labels and the options they set."""
-    algos, variants = values.get("algos", []), values.get("variants", {})
+    algos = [row_name(algo) for algo in values.get("algos", [])]
+    variants = values.get("variants", {})
     if not variants:
         return {algo: {"algo": algo} for algo in algos}
     columns = {}
@@ -144,6 +155,7 @@ def make_item(
     env: str,
     threshold: Any,
     seed: int,
+    device: bool,
 ) -> Item:
     own = {"steps": values["steps"], "seed": seed}
     if threshold is not None:
@@ -158,8 +170,9 @@ def make_item(
         elif name in overrides and name in choices_of(c):
             c = with_part(c, name, overrides[name])
     reaching = {name: value for name, value in overrides.items() if name in flat(c)}
-    c = one_thread(with_options(c, reaching | variant))
-    c.task.check()
+    c = with_options(c, reaching | variant)
+    c = c if device else one_thread(c)
+    c.task.check(device)
     parts = [label, env.split("/")[-1].split(":")[-1], str(threshold or ""), f"s{seed}"]
     return Item("-".join(part for part in parts if part), label, c)
 

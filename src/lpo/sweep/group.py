@@ -26,9 +26,9 @@ from lpo.sweep.device import (
     STATES,
     Device,
     begun_groups,
-    check_loggers,
     disk_errors,
     groups,
+    refuse_host_only,
     run_fitting,
 )
 from lpo.sweep.grid import Grid, Item
@@ -73,7 +73,7 @@ class GroupJob(NamedTuple):
 
     @property
     def size(self) -> int:
-        return self.items[0].config.steps
+        return self.items[0].goal
 
     def standing(self) -> Standing:
         found = [standing(self.root, item) for item in self.items]
@@ -100,7 +100,7 @@ def jobs_of(root: Path, grid: Grid) -> list[GroupJob]:
 def sweep_on_devices(grid: Grid, root: Path, device: Device, address: str) -> int:
     """Runs each group of a grid on a device of the Ray cluster at ``address``."""
     load_ray()  # refuse before anything is written
-    check_loggers(grid)
+    refuse_host_only(grid.items)
     with held(root):
         write_plan(root, grid)
         jobs = jobs_of(root, grid)
@@ -115,7 +115,7 @@ def sweep_on_devices(grid: Grid, root: Path, device: Device, address: str) -> in
 def sweep_beside(grid: Grid, root: Path, device: Device, workers: int) -> int:
     """Runs the groups of a grid on one device, ``workers`` processes at a time."""
     look_for(device)  # refuse before anything is written
-    check_loggers(grid)
+    refuse_host_only(grid.items)
     with held(root) as lock:
         write_plan(root, grid)
         jobs = jobs_of(root, grid)

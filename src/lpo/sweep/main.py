@@ -28,7 +28,7 @@ def sweep(
 
     Returns the exit status: 0 if every run is done, 1 if some failed, 130 if it was stopped.
     """
-    grid = read_grid(file)
+    grid = read_grid(file, device != "host")
     root = out or Path("runs") / grid.name
     if only_plan:
         print_plan(root, grid)

@@ -12,7 +12,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Literal, NamedTuple
+from typing import IO, Any, Literal, NamedTuple
 
 from lpo import config, files
 from lpo.config import Config
@@ -41,6 +41,7 @@ def write_plan(root: Path, grid: Grid) -> None:
         standing(root, item)  # raises for a run that was made with other options
     runs = [
         {"name": item.name, "label": item.label, "config": config.to_dict(item.config)}
+        | ({} if item.until is None else {"until": item.until})
         for item in grid.items
     ]
     text = json.dumps({"name": grid.name, "runs": runs}, indent=1) + "\n"
@@ -51,7 +52,9 @@ def read_plan(root: Path) -> Grid:
     """Returns the grid that a directory was planned with."""
     try:
         plan = files.parse_json(files.read_bytes(root / PLAN))
-        rows = [(check_name(r["name"]), str(r["label"]), r["config"]) for r in plan["runs"]]
+        rows = [
+            (check_name(r["name"]), str(r["label"]), r["config"], goal(r)) for r in plan["runs"]
+        ]
         name = str(plan["name"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise LPOError(
@@ -59,7 +62,17 @@ def read_plan(root: Path) -> Grid:
             "that `lpo sweep` or `lpo train --device` made."
         ) from error
     source = f"{root / PLAN}"
-    return Grid(name, [Item(n, label, config.from_dict(c, source)) for n, label, c in rows])
+    return Grid(
+        name, [Item(n, label, config.from_dict(c, source), until) for n, label, c, until in rows]
+    )
+
+
+def goal(row: dict[str, Any]) -> int | None:
+    """Returns the steps that a run of a plan was told to go on to; None where it was not."""
+    until = row.get("until")
+    if until is not None and (type(until) is not int or until < 1):
+        raise ValueError(f"until is {until!r}")
+    return until
 
 
 def read_item(root: Path, name: str) -> Item:
@@ -109,13 +122,14 @@ def standing(root: Path, item: Item) -> Standing:
     reached = run.reached()
     if reached is None:
         return Standing("new", 0)
-    return Standing("done" if reached >= item.config.steps else "started", reached)
+    return Standing("done" if reached >= item.goal else "started", reached)
 
 
 def check_same(run: RunDirectory, c: Config) -> None:
     before, now = (config.flat(x) for x in (run.config(), c))
+    unread = config.host_only(c) if run.on_device() else ()  # an older version wrote some
     for key in dict.fromkeys([*now, *before]):
-        if before.get(key) != now.get(key):
+        if key not in unread and before.get(key) != now.get(key):
             raise LPOError(
                 f"{run} was made with {key} {before.get(key)!r}, and the grid says "
                 f"{now.get(key)!r}; pass another --out, or delete the old sweep."

@@ -94,39 +94,43 @@ class Search(NamedTuple):
     grid: dict[str, Any]  # as `lpo sweep` takes it
     space: dict[str, Range | Choice]
     settings: Settings
+    device: bool = False  # its runs are for a device
 
     def items(self, number: int, values: dict[str, Any]) -> list[Item]:
         """Returns the runs of a trial."""
         overrides = {**self.grid.get("overrides", {}), **values}
         label = f"t{number:04d}"
-        found = expand({**self.grid, "overrides": overrides}).items
+        found = expand({**self.grid, "overrides": overrides}, self.device).items
         return [Item(f"{label}-{item.name}", label, item.config) for item in found]
 
+    def first(self) -> list[Item]:
+        """Returns the runs with the first value of each searched option."""
+        ways = self.space.items()
+        return self.items(0, {n: e.low if isinstance(e, Range) else e.values[0] for n, e in ways})
 
-def read_search(path: Path) -> Search:
+
+def read_search(path: Path, device: bool = False) -> Search:
     """Returns the search in a TOML file. Raises LPOError where it is none."""
     try:
         values = tomllib.loads(files.read_text(path))
     except (OSError, ValueError, RecursionError) as error:
         raise LPOError(f"Cannot read {path} ({error}); pass the TOML file of a search.") from error
     try:
-        return search_of(values)
+        return search_of(values, device)
     except LPOError as error:
         raise LPOError(f"{path}: {error}") from None
 
 
-def search_of(values: dict[str, Any]) -> Search:
+def search_of(values: dict[str, Any], device: bool = False) -> Search:
     space, settings = values.pop("search", None), values.pop("tune", {})
     if not isinstance(space, dict) or not space or not isinstance(settings, dict):
         raise LPOError("A search needs a table `[search]` with the options to try; add one.")
-    search = Search(
-        values, {name: parse(name, entry) for name, entry in space.items()}, Settings(**settings)
-    )
-    first = {n: e.low if isinstance(e, Range) else e.values[0] for n, e in search.space.items()}
-    twice = next((name for name in first if name in values.get("overrides", {})), None)
+    entries = {name: parse(name, entry) for name, entry in space.items()}
+    search = Search(values, entries, Settings(**settings), device)
+    twice = next((name for name in entries if name in values.get("overrides", {})), None)
     if twice is not None:
         raise LPOError(f"{twice} is in [search] and in [overrides]; leave one out.")
-    search.items(0, first)  # refuses a wrong option before anything starts
+    search.first()  # refuses a wrong option before anything starts
     return search
 
 
@@ -231,12 +235,16 @@ class TrialBoard(Board):
 
 def tune(file: Path, out: Path | None, workers: int | None, ray: str | None, device: str) -> int:
     """Searches. Returns the exit status: 0, 1 if no trial ended well, 130 if it was stopped."""
-    search = read_search(file)
+    search = read_search(file, device != "host")
     load_optuna()  # refuse before anything is written
     if device != "host" and (ray is not None or workers is not None):
         raise LPOError("--device runs in one process; leave --workers and --ray out.")
     if ray is not None and workers is not None:
         raise LPOError("--workers is for this machine and --ray for a cluster; leave one out.")
+    if device != "host":
+        from lpo.sweep.device import refuse_host_only
+
+        refuse_host_only(search.first())
     root = out or Path("runs") / str(search.grid["name"])
     cores = places(workers) if ray is None and device == "host" else []
     number = len(search.items(0, {}))

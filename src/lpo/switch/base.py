@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -18,19 +20,59 @@ from lpo.types import Rollout
 
 
 class Rows(NamedTuple):
-    """Rows ``start`` to ``stop − 1`` of a buffer; traced on a device, a ``range`` on the host."""
+    """Rows ``since`` to ``upto − 1`` of a buffer: numbers on the host, traced on a device.
 
-    start: Any
-    stop: Any
+    A traced number cannot cut an array. So a switch asks ``Look`` for what it needs.
+    """
+
+    since: Any
+    upto: Any
+
+    @property
+    def on_host(self) -> bool:
+        return isinstance(self.upto, int)
 
 
 class Look(NamedTuple):
-    """What a switch sees: the rollout so far, which rows are new, and the policy that acted."""
+    """What a switch sees: the rollout so far, which rows are new, and the policy that acted.
 
-    rollout: Rollout  # the whole padded buffer
-    rows: range | Rows  # collected since the last look
+    The buffer is longer than the rollout, and what stands in its other rows means nothing. ``new``,
+    ``steps`` and ``last`` are the same on the host and on a device; a switch that uses them alone
+    runs on both.
+    """
+
+    rollout: Rollout  # the whole padded buffer [T, N]
+    rows: Rows  # collected since the last look
     params: ActorCritic | None = None  # networks, frozen since the last switch
     moments: Moments | None = None  # of the observations, as the policy normalised them
+
+    @property
+    def new(self) -> Any:
+        """Which steps [T, N] of the rollout were collected since the last look."""
+        row = np.arange(len(self.rollout.valid))
+        fresh = (row >= self.rows.since) & (row < self.rows.upto)
+        spread = np.broadcast_to if self.rows.on_host else jnp.broadcast_to
+        return spread(fresh[:, None], self.rollout.valid.shape)
+
+    @property
+    def steps(self) -> Any:
+        """Environment steps since the last look."""
+        steps = (self.rows.upto - self.rows.since) * self.rollout.valid.shape[1]
+        return np.int32(steps) if self.rows.on_host else steps
+
+    def last(self, rows: int) -> Rollout:
+        """Returns the last ``rows`` rows, of which only the new ones are valid."""
+        r = self.rollout
+        if self.rows.on_host:
+            first = max(self.rows.upto, rows) - rows
+            cut = lambda x: x[first : first + rows]  # noqa: E731
+        else:
+            first = jnp.maximum(self.rows.upto, rows) - rows
+            cut = partial(jax.lax.dynamic_slice_in_dim, start_index=first, slice_size=rows)
+        fields = {name: cut(getattr(r, name)) for name in r._fields if name != "last_obs"}
+        fresh = first + np.arange(rows) >= self.rows.since
+        fields["valid"] = fields["valid"] & fresh[:, None]
+        return r._replace(**fields)
 
 
 class Init(Protocol):
@@ -202,8 +244,7 @@ def ramp(first: int, later: int, until: Scalar) -> Switch:
         return RampState(jnp.int32(0), jnp.int32(first))
 
     def update(state: RampState, look: Look):
-        rows, num_envs = look.rows.stop - look.rows.start, look.rollout.valid.shape[1]
-        steps = state.steps + rows * num_envs
+        steps = state.steps + look.steps
         size = jnp.where(steps >= until, later, first).astype(jnp.int32)
         return jnp.bool_(True), RampState(steps, size), {}
 

@@ -30,7 +30,6 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
 from lpo.errors import LPOError, named
@@ -470,17 +469,5 @@ def sensitivity(
 
 
 def window(look: Look, rows: int) -> Sight:
-    """Returns the last ``rows`` rows, of which only the new ones are valid, on host or device."""
-    start, stop, r = look.rows.start, look.rows.stop, look.rollout
-    if isinstance(stop, int):
-        first = max(stop, rows) - rows
-        cut, fresh = (lambda x: x[first : first + rows]), np.arange(first, first + rows) >= start
-        steps = np.int32((stop - start) * r.valid.shape[1])
-    else:
-        first = jnp.maximum(stop, rows) - rows
-        cut = partial(jax.lax.dynamic_slice_in_dim, start_index=first, slice_size=rows)
-        fresh = first + jnp.arange(rows) >= start
-        steps = (stop - start) * r.valid.shape[1]
-    fields = {name: cut(getattr(r, name)) for name in r._fields if name != "last_obs"}
-    fields["valid"] = fields["valid"] & fresh[:, None]
-    return Sight(r._replace(**fields), look.params, look.moments, steps)
+    """Returns what the switch sees of the last ``rows`` rows."""
+    return Sight(look.last(rows), look.params, look.moments, look.steps)

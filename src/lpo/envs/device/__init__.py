@@ -16,7 +16,7 @@ from lpo.envs.device.adapters import gymnax_like, playground
 from lpo.envs.device.angles import turned
 from lpo.envs.device.base import DeviceEnv, Transition, check
 from lpo.envs.device.worlds import Stepped, World, advance, begin
-from lpo.envs.registry import without_package
+from lpo.envs.registry import register_foreign, without_package
 from lpo.errors import LPOError, named
 
 __all__ = [
@@ -101,23 +101,30 @@ def register_device(env_id: str, maker: Maker | str) -> None:
 
 
 def device_ids() -> list[str]:
-    """Returns the ids that have a device form."""
+    """Returns the ids that have a device form, those of installed packages included."""
+    register_foreign()
     return sorted(_MAKERS)
 
 
 def has_device_form(env_id: str) -> bool:
     """Returns whether ``env_id`` can run on the device; its package must have been imported."""
+    register_foreign()
     return without_package(env_id) in _MAKERS
+
+
+def device_name(env_id: str) -> str:
+    """Returns the id without its package. Raises LPOError where it has no device form."""
+    if not has_device_form(env_id):
+        raise LPOError(
+            f"{env_id} runs on the host only; leave {named('device')} out, or choose one of "
+            f"{', '.join(device_ids())}."
+        )
+    return without_package(env_id)
 
 
 def make_device(task: Task) -> DeviceEnv:
     """Returns the device environment of a task; raises LPOError where there is none."""
-    if not has_device_form(task.env):
-        raise LPOError(
-            f"{task.env} runs on the host only; leave {named('device')} out, or choose one of "
-            f"{', '.join(device_ids())}."
-        )
-    maker, kwargs = _maker(without_package(task.env)), dict(task.env_kwargs or {})
+    maker, kwargs = _maker(device_name(task.env)), dict(task.env_kwargs or {})
     if task.threshold is not None:
         if "threshold" not in inspect.signature(maker).parameters:
             raise LPOError(f"{task.env} has no threshold; leave {named('threshold')} out.")
