@@ -12,8 +12,8 @@ import pytest
 from scipy import optimize
 
 from lpo.bonus import elliptic, width_network
-from lpo.bonus.elliptic import width
 from lpo.bonus.compose import scaled
+from lpo.bonus.elliptic import width
 from lpo.bonus.scale import by_returns
 from lpo.bonus.shape import Shape, shaped
 from lpo.bonus.width import Reservoir, refill, width_loss

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 

@@ -19,7 +19,6 @@ from lpo.options import Short, options
 from lpo.problem import Problem
 from lpo.types import Rollout
 
-
 Bits = Annotated[int, at.Ge(1), at.Le(28)]
 
 

@@ -14,7 +14,16 @@ from lpo.envs import make_batch
 from lpo.envs.codec import Codec
 from lpo.envs.device import check
 from lpo.envs.device.minigrid import (
-    BALL, BOX, DROP, FORWARD, GOAL, LAVA, MOVES, PICKUP, TOGGLE, WALL,
+    BALL,
+    BOX,
+    DROP,
+    FORWARD,
+    GOAL,
+    LAVA,
+    MOVES,
+    PICKUP,
+    TOGGLE,
+    WALL,
 )  # fmt: skip
 from lpo.envs.minigrid import with_codes
 from lpo.envs.tabular import TabularEnv

@@ -55,16 +55,38 @@ _MAKERS: dict[str, Maker | str] = {
     "Walker2d-v5": "lpo.envs.device.locomotion:walker2d",
     "HalfCheetah-v5": "lpo.envs.device.locomotion:half_cheetah",
 }
-MINIGRIDS = """
-    DoorKey-5x5-v0 DoorKey-6x6-v0 DoorKey-8x8-v0 DoorKey-16x16-v0
-    KeyCorridorS3R1-v0 KeyCorridorS3R2-v0 KeyCorridorS3R3-v0 KeyCorridorS4R3-v0 KeyCorridorS5R3-v0
-    KeyCorridorS6R3-v0 MultiRoom-N2-S4-v0 MultiRoom-N4-S5-v1 MultiRoom-N6-v0
-    LavaGapS7-v0 LavaCrossingS9N1-v0 LavaCrossingS9N3-v0 LavaCrossingS11N5-v0 SimpleCrossingS9N3-v0
-    FourRooms-v0 UnlockPickup-v0 BlockedUnlockPickup-v0
-    ObstructedMaze-1Dl-v0 ObstructedMaze-1Dlh-v0 ObstructedMaze-1Dlhb-v0 ObstructedMaze-2Dl-v0
-    ObstructedMaze-2Dlh-v0 ObstructedMaze-2Dlhb-v1 ObstructedMaze-1Q-v1 ObstructedMaze-2Q-v1
-    ObstructedMaze-Full-v1
-""".split()
+MINIGRIDS = [
+    "DoorKey-5x5-v0",
+    "DoorKey-6x6-v0",
+    "DoorKey-8x8-v0",
+    "DoorKey-16x16-v0",
+    "KeyCorridorS3R1-v0",
+    "KeyCorridorS3R2-v0",
+    "KeyCorridorS3R3-v0",
+    "KeyCorridorS4R3-v0",
+    "KeyCorridorS5R3-v0",
+    "KeyCorridorS6R3-v0",
+    "MultiRoom-N2-S4-v0",
+    "MultiRoom-N4-S5-v1",
+    "MultiRoom-N6-v0",
+    "LavaGapS7-v0",
+    "LavaCrossingS9N1-v0",
+    "LavaCrossingS9N3-v0",
+    "LavaCrossingS11N5-v0",
+    "SimpleCrossingS9N3-v0",
+    "FourRooms-v0",
+    "UnlockPickup-v0",
+    "BlockedUnlockPickup-v0",
+    "ObstructedMaze-1Dl-v0",
+    "ObstructedMaze-1Dlh-v0",
+    "ObstructedMaze-1Dlhb-v0",
+    "ObstructedMaze-2Dl-v0",
+    "ObstructedMaze-2Dlh-v0",
+    "ObstructedMaze-2Dlhb-v1",
+    "ObstructedMaze-1Q-v1",
+    "ObstructedMaze-2Q-v1",
+    "ObstructedMaze-Full-v1",
+]
 
 
 def _minigrid(env_id: str) -> Maker:
