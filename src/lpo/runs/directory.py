@@ -274,9 +274,7 @@ class RunDirectory:
 
 
 def wrong_ids(path: Path) -> LPOError:
-    return LPOError(
-        f"{path} does not hold ids; delete it, and loggers begin new runs of their own."
-    )
+    return LPOError(f"{path} is damaged. Delete it; W&B and MLflow will then start a new run.")
 
 
 def lock(file: IO[bytes]) -> bool:
