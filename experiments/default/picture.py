@@ -82,7 +82,8 @@ def curves(
 
 def front(out: Path) -> None:
     """Draws the picture of README: six of the fourteen tasks, and four rows."""
-    rows = {"sb3": "PPO of SB3", "ppo": "PPO", "rnd": "RND", "default": "lpo, the default"}
+    rows = {"sb3": "PPO, SB3's defaults", "ppo": "PPO, same code", "rnd": "RND"}
+    rows["default"] = "lpo, the default"
     with rc_context():
         rcParams["svg.fonttype"] = "none"  # letters as text: the file is half as large
         rcParams["font.sans-serif"] = ["DejaVu Sans", "Verdana", "Arial"]
