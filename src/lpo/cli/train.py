@@ -16,8 +16,9 @@ from lpo.envs.task import DEFAULT_ENV
 from lpo.errors import LPOError
 from lpo.options import PositiveInt, fields_of, options
 
-SUMMARY = """Train an agent. Without arguments: the default on SparseHopper, about a minute.
-Options depend on the algorithm and its parts: try `lpo train --algo lpo --help`."""
+SUMMARY = """Train an agent. Without arguments: the default on SparseHopper, about a minute. This
+list shows the options of the chosen row and parts; add --algo, --bonus, --switch, --start or
+--features to --help to see others."""
 
 
 @options
