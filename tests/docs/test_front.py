@@ -8,7 +8,19 @@ from PIL import Image, ImageSequence
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
-FRONT = ["README.md", "docs/index.md", "docs/quickstart.md"]
+NAMES = (
+    "index",
+    "quickstart",
+    "tutorial",
+    "practice",
+    "from-sb3",
+    "cli",
+    "metrics",
+    "sweeps",
+    "tune",
+)
+PLAIN = ["README.md", *(f"docs/{name}.md" for name in NAMES)]
+PLAIN += [f"docs/algorithms/{path.name}" for path in (ROOT / "docs" / "algorithms").glob("*.md")]
 VENV, PIP = "python3 -m venv .venv", ".venv/bin/pip install -q"
 TRY = f"{VENV} && {PIP} . && .venv/bin/lpo train"
 TEST = f"{VENV} && {PIP} -e '.[dev]' -c constraints.txt && .venv/bin/pytest"
@@ -21,7 +33,7 @@ def test_readme_is_short_and_has_both_commands():
     assert TRY in lines[:20] and TEST in lines
 
 
-@pytest.mark.parametrize("page", FRONT)
+@pytest.mark.parametrize("page", PLAIN)
 def test_numbers_have_a_leading_zero(page):
     assert BARE.findall((ROOT / page).read_text()) == []
 
