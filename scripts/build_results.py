@@ -148,6 +148,7 @@ def draw_others() -> None:
     sys.path.insert(0, str(ROOT / "experiments" / "default"))
     picture = runpy.run_path(str(ROOT / "experiments" / "default" / "picture.py"))
     picture["curves"](REPORTS / "default-confirm" / "figures")
+    picture["front"](REPORTS / "default-confirm" / "figures")
     picture["curves"](REPORTS / "default-others" / "figures", picture["OTHERS"])
     picture["ablation"](REPORTS / "default-ablate" / "figures")
     stories = runpy.run_path(str(ROOT / "experiments" / "default" / "stories.py"))

@@ -90,7 +90,7 @@ def test_it_trains_resumes_and_loads_by_the_command(installed, tmp_path, capsys)
     assert ended.value.code == 0 and "--count-bits" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         lpo.cli.main(["train", *FLAGS, "--count-bits", "0", "--out", str(tmp_path / "no")])
-    assert "--count-bits is 0, but must be" in capsys.readouterr().err
+    assert "--count-bits must be" in capsys.readouterr().err
 
 
 def test_bonus_and_switch_run_on_a_device(installed):

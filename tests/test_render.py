@@ -1,14 +1,23 @@
 """Videos: frames of an environment that draws without OpenGL, as .gif and as .mp4."""
 
+import os
+import sys
 from importlib.util import find_spec
+from pathlib import Path
 
-import imageio.v2 as imageio
 import numpy as np
 import pytest
+from PIL import Image, ImageSequence
 
 import lpo.cli
 from lpo import PPO, LPOError, Policy
-from lpo.render import play, render_policy
+from lpo.render import play, render_policy, write_gif
+
+
+def delays_of(path: Path) -> list[int]:
+    """Milliseconds that each frame of a GIF is shown for."""
+    with Image.open(path) as gif:
+        return [frame.info["duration"] for frame in ImageSequence.Iterator(gif)]
 
 
 @pytest.fixture
@@ -30,8 +39,50 @@ def test_frames_show_the_steps_of_the_episode(run):
 def test_the_command_writes_a_gif(run, capsys):
     lpo.cli.main(["render", str(run), "--out", str(run / "lamp.gif"), "--steps", "4"])
     assert str(run / "lamp.gif") in capsys.readouterr().out
-    frames = imageio.mimread(run / "lamp.gif")
-    assert len(frames) == 5 and np.asarray(frames[0]).shape[:2] == (16, 16)
+    delays = delays_of(run / "lamp.gif")
+    assert delays == [30, 40, 30, 30, 40]  # 30 frames a second, in whole hundredths of a second
+    with Image.open(run / "lamp.gif") as gif:
+        assert gif.size == (16, 16)
+
+
+def test_a_gif_has_the_speed_of_the_task(tmp_path):
+    """At 25 frames a second each is shown for 40 ms. A still frame is shown for longer."""
+    frames = [np.full((16, 16, 3), light, np.uint8) for light in (0, 50, 50, 50, 90)]
+    write_gif(tmp_path / "clip.gif", frames, 25)
+    assert delays_of(tmp_path / "clip.gif") == [40, 120, 40]
+
+
+def test_a_gif_draws_only_the_frames_that_it_keeps(run, monkeypatch):
+    """Of 7 frames at 100 per second every fourth is kept: at 25 per second, for 40 ms each."""
+    drawn = []
+    lamp = sys.modules["faulty"].Lamp
+    render = lamp.render
+    monkeypatch.setitem(lamp.metadata, "render_fps", 100)
+    monkeypatch.setattr(lamp, "render", lambda env: drawn.append(env.t) or render(env))
+    render_policy(Policy.load(run), run / "lamp.gif", 100, 0, True)
+    assert drawn == [0, 4]
+    assert delays_of(run / "lamp.gif") == [40, 40]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="EGL belongs to Linux")
+def test_egl_is_chosen_for_any_task_without_a_screen(run, monkeypatch):
+    """The lamp's name does not say what it draws with. A choice of the user stays."""
+    seen = []
+    lamp = sys.modules["faulty"].Lamp
+    render = lamp.render
+    monkeypatch.setattr(
+        lamp, "render", lambda env: seen.append(os.environ.get("MUJOCO_GL")) or render(env)
+    )
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "MUJOCO_GL"):
+        monkeypatch.delenv(name, raising=False)
+    play(Policy.load(run), 1, 0, True)
+    assert seen == ["egl", "egl"] and "MUJOCO_GL" not in os.environ
+    monkeypatch.setenv("MUJOCO_GL", "osmesa")
+    play(Policy.load(run), 0, 0, True)
+    monkeypatch.delenv("MUJOCO_GL")
+    monkeypatch.setenv("DISPLAY", ":0")
+    play(Policy.load(run), 0, 0, True)
+    assert seen[2:] == ["osmesa", None]
 
 
 @pytest.mark.skipif(find_spec("imageio_ffmpeg") is None, reason="needs the extra `video`")

@@ -8,7 +8,7 @@ from tests.wrong import COMMAND, PYTHON
 
 REMEDIES = (
     "pass ", "choose ", "lower ", "raise ", "leave ", "did you mean", "see `", "install ", "use ",
-    "wrap ", "correct ", "give ", "the closest are", "let ", "train again",
+    "wrap ", "correct ", "give ", "Did you mean", " must be ", "let ", "train again",
 )  # fmt: skip
 
 

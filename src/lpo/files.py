@@ -65,13 +65,13 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def check_text(text: str, values: Any) -> None:
-    """Raises ValueError where ``values`` of JSON hold half of a character, as ``\\ud800`` is."""
+    """Raises ValueError where ``values`` of JSON hold a lone surrogate, as ``\\ud800`` is."""
     if (
         "\\u" in text
         and "\\ud" in text.lower()
         and not is_text(json.dumps(values, ensure_ascii=False))
     ):
-        raise ValueError("it holds half of a character")
+        raise ValueError("it contains an invalid Unicode character (a lone surrogate)")
 
 
 def is_text(text: str) -> bool:

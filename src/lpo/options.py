@@ -207,7 +207,7 @@ def wrong_value(option: Option, value: Any) -> str:
     shown = repr(value)
     shown = shown if len(shown) <= 60 else shown[:57] + "…"
     words = in_words(option.hint)
-    return f"{named(option.short)} is {shown}, but must be {words}; pass such a value."
+    return f"{named(option.short)} must be {words}, got {shown}."
 
 
 def in_words(hint: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import os
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,10 +13,7 @@ from pathlib import Path
 
 import gymnasium
 import numpy as np
-from numpy.typing import ArrayLike
 
-from lpo.envs import find_spec
-from lpo.envs.specs import LOCOMOTION
 from lpo.envs.task import CUSTOM
 from lpo.errors import LPOError
 from lpo.policy import Policy
@@ -25,12 +23,15 @@ NO_GL = (
     "(on Debian: apt-get install libegl1 libgl1-mesa-dri, or libosmesa6 with MUJOCO_GL=osmesa)."
 )
 
+GIF_RATE = 25  # frames per second, about; a GIF counts time in hundredths of a second
+
 
 def render_policy(policy: Policy, out: Path, steps: int, seed: int, deterministic: bool) -> Path:
     """Plays one episode of ``policy`` and writes it to ``out`` (.mp4 or .gif)."""
     if out.suffix not in (".mp4", ".gif"):
         raise LPOError(f"A video cannot be written as {out.name}; name it .mp4 or .gif.")
-    frames, fps = play(policy, steps, seed, deterministic)
+    rate = GIF_RATE if out.suffix == ".gif" else math.inf
+    frames, fps = play(policy, steps, seed, deterministic, rate=rate)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         write_video(out, frames, fps)
@@ -57,8 +58,8 @@ def play(
             "The policy was trained on an environment object, which cannot be made again; "
             "register the environment with Gymnasium and train on its id."
         )
-    prepare_gl(task.env)
-    env = task.make_single()
+    with off_screen():
+        env = task.make_single()
     fps = float(env.metadata.get("render_fps", 30))
     every = max(1, round(fps / rate))  # drawing costs more than playing, so few frames are drawn
     obs, _ = env.reset(seed=seed)
@@ -74,17 +75,23 @@ def play(
     return frames, fps / every
 
 
-def prepare_gl(env_id: str) -> None:
-    """Selects EGL for MuJoCo, unless the user chose otherwise. Only works before its import."""
-    spec = find_spec(env_id)
-    if spec.id in LOCOMOTION or "mujoco" in str(spec.entry_point):
-        os.environ.setdefault("MUJOCO_GL", "egl")
-        with gl_errors():
-            import mujoco  # noqa: F401
+@contextmanager
+def off_screen() -> Iterator[None]:
+    """Lets MuJoCo draw with EGL where there is no screen, unless the user set MUJOCO_GL."""
+    screen = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    if screen or "MUJOCO_GL" in os.environ or sys.platform != "linux":
+        yield
+        return
+    os.environ["MUJOCO_GL"] = "egl"
+    try:
+        yield
+    finally:
+        del os.environ["MUJOCO_GL"]
 
 
 def frame(env: gymnasium.Env) -> np.ndarray:
-    with gl_errors():
+    """Draws the environment. MuJoCo's viewer is made at the first frame, and chooses OpenGL."""
+    with gl_errors(), off_screen():
         return np.asarray(env.render())
 
 
@@ -99,12 +106,11 @@ def gl_errors() -> Iterator[None]:
 
 
 def write_video(out: Path, frames: list[np.ndarray], fps: float) -> None:
+    if out.suffix == ".gif":
+        write_gif(out, frames, fps)
+        return
     import imageio.v2 as imageio
 
-    if out.suffix == ".gif":
-        shown: list[ArrayLike] = [*frames[:: max(1, round(fps / 25))]]
-        imageio.mimsave(out, shown, duration=0.04, loop=0)
-        return
     if importlib.util.find_spec("imageio_ffmpeg") is None:
         raise LPOError(
             "An .mp4 needs ffmpeg; run `pip install 'lpo-rl[video]'`, or name the file .gif."
@@ -116,3 +122,11 @@ def write_video(out: Path, frames: list[np.ndarray], fps: float) -> None:
             writer.append_data(  # pyright: ignore[reportAttributeAccessIssue]
                 frame[: size[0], : size[1]]
             )
+
+
+def write_gif(out: Path, frames: list[np.ndarray], fps: float) -> None:
+    """Writes a GIF in real time. Equal frames in a row become one that is shown for longer."""
+    import imageio.v2 as imageio
+
+    ends = np.rint(np.arange(len(frames) + 1) * 100 / fps)  # hundredths of a second
+    imageio.mimsave(out, [*frames], duration=[int(10 * d) for d in np.diff(ends)], loop=0)

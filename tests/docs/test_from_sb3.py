@@ -93,5 +93,5 @@ def test_the_notebook_runs(tmp_path, monkeypatch):
     names: dict[str, Any] = {}
     for number, cell in enumerate(cells):
         exec(compile("".join(cell["source"]), f"cell {number}", "exec"), names)
-    assert names["scores"].keys() == {"ppo", "lpo"}
+    assert names["scores"].keys() == {"no bonus", "default"}
     assert names["reached"] and (tmp_path / "agent.safetensors").exists()

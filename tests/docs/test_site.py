@@ -57,20 +57,6 @@ def test_links_lead_somewhere(page):
     assert dead_links(page) == []
 
 
-def test_the_readme_can_stand_alone():
-    """A package index shows the README without the repository: no relative links and images."""
-    assert links((ROOT / "README.md").read_text()) == []
-
-
-def test_files_that_the_readme_names_are_there():
-    named = re.findall(r"`((?:docs|experiments|scripts)/[\w/.-]*|[A-Z]+\.md)`", prose_of_readme())
-    assert named and all((ROOT / name).exists() for name in named), named
-
-
-def prose_of_readme() -> str:
-    return prose(ROOT / "README.md")
-
-
 @pytest.mark.slow
 def test_the_site_builds_without_a_warning(tmp_path):
     command = ["-m", "sphinx", "-W", "--keep-going", "-q", "docs", str(tmp_path)]

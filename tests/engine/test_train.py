@@ -217,7 +217,7 @@ def test_rewards_that_blow_up_are_reported(tiny, countdown):
         def step(self, action):
             return *super().step(action)[:1], 1e38, False, False, {}
 
-    with pytest.raises(LPOError, match=r"diverged.*lower learning_rate"):
+    with pytest.raises(LPOError, match=r"diverged.*Lower learning_rate"):
         trained(tiny(threads=None, eval_every=0), Wild)
 
 

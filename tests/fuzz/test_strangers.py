@@ -404,7 +404,7 @@ def test_a_file_imports_nothing_unless_the_user_says_so(command, evil, tmp_path,
     assert "if you trust the package, add `--import evil`." in capsys.readouterr().err
     assert not evil.exists()
     assert lpo(*command.split(), given, "--import", "evil") == 2  # now the name is looked for
-    assert "No environment is registered as 'evil:Name-v0'" in capsys.readouterr().err
+    assert "Unknown environment 'evil:Name-v0'" in capsys.readouterr().err
     assert evil.exists()
 
 
@@ -418,7 +418,7 @@ def test_python_says_so_by_an_import_or_by_the_name(evil, tmp_path):
     with pytest.raises(LPOError, match="`import evil` first"):
         Agent.load(tmp_path / "run")
     assert not evil.exists()
-    with pytest.raises(LPOError, match="No environment is registered"):
+    with pytest.raises(LPOError, match="Unknown environment"):
         Agent("evil:Name-v0").learn(1)
     assert evil.exists()
 
@@ -503,8 +503,8 @@ def test_writing_follows_no_link(tmp_path):
         (b"9" * 5000, "4300 digits"),
         (b"[9223372036854775808]", "whole number that is too large"),
         (b'"\xff"', "utf-8"),
-        (b'"\\uD800"', "half of a character"),
-        (b'{"\\udfff": 1}', "half of a character"),
+        (b'"\\uD800"', "lone surrogate"),
+        (b'{"\\udfff": 1}', "lone surrogate"),
         (b'"\xed\xa0\x80"', "utf-8"),
     ],
 )
@@ -619,7 +619,7 @@ def test_a_record_that_cannot_be_continued_is_refused(change):
     logs = {"metrics.jsonl": 0, "timing.jsonl": 0}
     sound = {"until": 9, "best": 1.0, "logs": logs, "seconds": dict.fromkeys(PARTS, 0.0)}
     assert Continued.of(checkpoint.Checkpoint({}, sound), "x").until == 9
-    with pytest.raises(LPOError, match="does not say how its run goes on"):
+    with pytest.raises(LPOError, match="has no resume information"):
         Continued.of(checkpoint.Checkpoint({}, sound | change), "x")
 
 

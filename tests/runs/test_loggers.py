@@ -89,7 +89,7 @@ def test_links_of_wandb_are_its_own_business(tmp_path):
 def test_a_strangers_ids_are_refused(tmp_path, text):
     run = RunDirectory(tmp_path)
     run.ids_file.write_text(text)
-    with pytest.raises(LPOError, match="delete it"):
+    with pytest.raises(LPOError, match="Delete it"):
         run.id_for("wandb", lambda: "abc")
 
 

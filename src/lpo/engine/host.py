@@ -129,9 +129,9 @@ class Trainer:
         wrong = bad[0] if bad else trees.not_finite(learned)
         if wrong is not None:
             raise LPOError(
-                f"Learning diverged at step {self.env_steps}: {wrong} is not a finite number, and "
-                f"what was learned before it is kept; lower {named('learning_rate')}, or check the "
-                "scale of the environment's rewards."
+                f"Training diverged at step {self.env_steps} ({wrong} is NaN or infinite). The "
+                f"last valid state was kept. Lower {named('learning_rate')}, or check the scale of "
+                "the environment's rewards."
             )
 
     def tree(self) -> dict[str, Any]:

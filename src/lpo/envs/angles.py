@@ -112,9 +112,8 @@ def free_angles(env: gymnasium.Env) -> Angles:
 class Drift:
     """Watches for numbers of an observation that grow without bound.
 
-    A number drifts when its size is at least 16 times its first size, and at least 16. On the host
-    the size is the largest of a rollout; on the device it is the root mean square over the worlds
-    of a run between two rollouts, of the run that has the largest.
+    A number drifts when its size is at least 16 times its first size, and at least 16. Size: on
+    the host the maximum over a rollout; on the device the RMS over worlds, maximum over runs.
     """
 
     FACTOR = 16.0

@@ -45,7 +45,7 @@ def broken(name: str, index: int | None, elapsed: int | None, error: Exception) 
 
 
 class Misfit(ValueError):
-    """What an environment did is not what it must do; the text says which."""
+    """Raised when an environment returns something invalid; the text says what."""
 
 
 class Hung(BaseException):

@@ -123,8 +123,8 @@ def find_spec(env_id: str) -> EnvSpec:
                 f"with {named('device')}, and read its scores with `lpo report`."
             ) from None
         close = difflib.get_close_matches(env_id, sorted(gymnasium.registry), n=4, cutoff=0.5)
-        remedy = f"the closest are {', '.join(close)}" if close else "`lpo list` shows ours"
+        remedy = f"Did you mean {' or '.join(close)}?" if close else "`lpo list` shows ours."
         raise LPOError(
-            f"No environment is registered as {env_id!r}: {remedy}, and one of another package is "
-            "given as 'package:Name-v0'."
+            f"Unknown environment {env_id!r}. {remedy} For an environment of another package use "
+            "'package:Name-v0'."
         ) from error

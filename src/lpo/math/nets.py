@@ -35,7 +35,7 @@ class NetworkOptions:
     """Initial log standard deviation of Gaussian actions."""
     log_std_min: Axis[float] = -20.0
     """Smallest log standard deviation after an update, so that a policy keeps its noise; -20 is no
-    bound. Its unit is half the range of an action, and 1 where the range is larger than 2."""
+    bound. For actions with a range below 2 it is relative to half that range."""
     value_gain: Axis[NonNegative] = 1.0
     """Size of the first weights of the value heads (SB3: 1). At 0 all values start at 0, and before
     any reward the reward advantage is 0 as well."""

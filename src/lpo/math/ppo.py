@@ -31,11 +31,11 @@ class PPOOptions:
     learning_rate: Axis[Positive] = 1e-4
     """Adam's step size for policy and critics."""
     learning_rate_end: Axis[Unit] = 1.0
-    """Part of `learning_rate` that is left at the end of the budget; it falls along a line, which a
-    resumed run with more steps draws anew. 1: it stays."""
+    """Final learning rate as a fraction of `learning_rate`; the decay is linear. 1: constant. A
+    resumed run with more steps uses a new line."""
     kl_target: Axis[NonNegative] = 0.0
-    """Mean KL of an update, above which the learning rate falls (and rises again below, up to
-    `learning_rate`); 0: it stays. A policy with little noise is changed much by a small step."""
+    """Target KL of an update. The learning rate is lowered when the KL is above it and raised again
+    when it is below, at most to `learning_rate`. 0: off."""
     batch_size: PositiveInt = 32
     """Minibatch (paper: 32 on Hopper, 16 on Walker2d and HalfCheetah); advantages are normalised
     within it."""
@@ -54,8 +54,8 @@ class PPOOptions:
     normalize_advantage: bool = True
     """Normalise advantages within each minibatch."""
     advantage_floor: Axis[NonNegative] = 0.0
-    """Smallest spread that advantages are divided by (with `normalize_advantage`). Where nearly
-    all is earned, advantages are small, and without a floor their noise makes full steps."""
+    """Smallest standard deviation that advantages are divided by (with `normalize_advantage`).
+    Prevents large updates from noise when all advantages are small."""
 
 
 class Batch(NamedTuple):

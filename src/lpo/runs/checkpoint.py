@@ -152,7 +152,7 @@ def load_latest(
             wrong = str(error)
         problems.append(f"{wrong} Trying the checkpoint before it.")
     if sound:
-        return sound[0], [*problems, "No older checkpoint fits, so the newest sound one is taken."]
+        return sound[0], [*problems, "No checkpoint matches the logs; using the newest valid one."]
     why = "no checkpoint in it is sound" if problems else "it holds no checkpoint"
     raise LPOError(
         f"Nothing to resume in {folder.parent}: {why}; train again into a new directory."

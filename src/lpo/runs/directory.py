@@ -285,9 +285,7 @@ def runs_in(path: Path) -> list[RunDirectory]:
 
 
 def wrong_ids(path: Path) -> LPOError:
-    return LPOError(
-        f"{path} does not hold ids; delete it, and loggers begin new runs of their own."
-    )
+    return LPOError(f"{path} is damaged. Delete it; W&B and MLflow will then start a new run.")
 
 
 def lock(file: IO[bytes]) -> bool:

@@ -234,8 +234,8 @@ class Continued(NamedTuple):
         )
         if not sound or set(logs) != {"metrics.jsonl", "timing.jsonl"}:
             raise LPOError(
-                f"The checkpoint in {source} does not say how its run goes on; resume a run "
-                "directory that `lpo train` made."
+                f"The checkpoint in {source} has no resume information; resume a run directory "
+                "that `lpo train` made."
             )
         return Continued(until, best, seconds, logs)
 

@@ -59,7 +59,7 @@ class SmallRewards:
         if not small:
             return []
         return [
-            f"The first rewards, by step {env_steps:,}, are {largest:.3g} or less. Rewards below "
-            f"{least:g} do not count as earned, so the bonus stays strong; if no larger reward is "
-            f"to be found, pass {unit_options(self.config, largest)}."
+            f"All rewards so far (step {env_steps:,}) are at most {largest:.3g}, but the bonus "
+            f"only fades for rewards of at least {least:g}. If {largest:.3g} is the full reward of "
+            f"this task, pass {unit_options(self.config, largest)}."
         ]

@@ -47,7 +47,7 @@ class Cell:
     def key(self) -> str:
         """The cell as JSON: the name of its row on disk.
 
-        Fields that came later are left out at their defaults, so folders of old grids go on.
+        Newer fields are omitted when they have their default, so that old grid folders still match.
         """
         values = asdict(self)
         for name, plain in LATER.items():

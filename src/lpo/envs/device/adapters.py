@@ -129,8 +129,8 @@ def gymnax_like(
 class Playground(Adapted):
     """An environment with MuJoCo Playground's methods; our state is the leaves of its state.
 
-    MuJoCo Warp keeps one buffer of contacts for all worlds. Such a leaf is none of a single world,
-    and every step writes it anew, so it is left out of our state and filled in before a step.
+    MuJoCo Warp keeps one buffer of contacts. Such a leaf is shared by all worlds and rewritten by
+    every step. We do not store it; we insert a placeholder before each step.
     """
 
     env: Any
