@@ -58,6 +58,8 @@ def random_rollout(key: jax.Array, runs: int, steps: int) -> Rollout:
         truncated=jnp.zeros(shape, bool),
         next_obs=jax.random.normal(keys[3], (*shape, INPUTS)),
         valid=jnp.ones(shape[1:], bool),
+        start=jnp.zeros(shape, bool),
+        taken=jnp.ones(shape, bool),
         last_obs=jax.random.normal(keys[4], (runs, WORLDS, INPUTS)),
     )
 

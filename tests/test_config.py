@@ -175,7 +175,7 @@ def configurations(draw) -> Config:
         if draw(st.booleans()):
             c = config.with_part(c, name, draw(st.sampled_from(list(kinds.ours))))
     skip = ("algo", "env", "num_envs", "batch_size", "rollout", "switch_largest", "env_kwargs")
-    skip += ("novelty_difference",)  # of bonuses on s′ alone
+    skip += ("novelty_difference", "visit_bits")  # of bonuses on s′ alone; at most 28
     names = [leaf for leaf in leaves(c) if leaf.short not in skip]
     chosen = draw(st.lists(st.sampled_from(names), max_size=8, unique_by=lambda leaf: leaf.short))
     return with_options(c, {leaf.short: draw(values_for(leaf.option)) for leaf in chosen})

@@ -124,7 +124,7 @@ def test_the_help_names_the_default_and_every_flag_that_chooses(capsys):
     assert "Without arguments: the default on SparseHopper" in capsys.readouterr().out
     assert lpo("train", "--help") == 0
     about = capsys.readouterr().out.split("options:")[0].split()
-    chosen = ["algo", "bonus", "switch", "start", "features", "scale", "weighing"]
+    chosen = ["algo", "bonus", "switch", "start", "features", "scale", "episode", "weighing"]
     assert [word.strip("(),.") for word in about if "--" in word and "help" not in word] == [
         f"--{name}" for name in chosen
     ]

@@ -4,8 +4,10 @@ from lpo.bonus.base import Bonus, BonusOptions, BonusPart, NoBonus, none
 from lpo.bonus.compose import ScaledOptions, difference, plus, scaled, times
 from lpo.bonus.elliptic import Elliptic, elliptic
 from lpo.bonus.episode import EpisodePart, FirstVisit, NoEpisode
+from lpo.bonus.icm import ICM, icm
 from lpo.bonus.rnd import RND, rnd
 from lpo.bonus.scale import ByReturns, BySize, Scale, ScaleOptions
+from lpo.bonus.sensitivity import Sensitivity
 from lpo.bonus.visits import Constant, Visits
 from lpo.bonus.weigh import (
     Balanced,
@@ -21,6 +23,7 @@ from lpo.bonus.weigh import (
 from lpo.bonus.width import WidthNetwork, width_network
 
 __all__ = [
+    "ICM",
     "RND",
     "Balanced",
     "BalancedFading",
@@ -40,6 +43,7 @@ __all__ = [
     "Scale",
     "ScaleOptions",
     "ScaledOptions",
+    "Sensitivity",
     "Sized",
     "SizedFading",
     "Streams",
@@ -49,6 +53,7 @@ __all__ = [
     "WidthNetwork",
     "difference",
     "elliptic",
+    "icm",
     "none",
     "plus",
     "rnd",

@@ -142,7 +142,8 @@ def played_on_the_host(env_id: str, seed: int, rng: np.random.Generator, facing:
 def test_grids_are_those_of_the_host(env_id):
     """Random episodes, and one that begins before the ball, goal, box or lava, step by step."""
     pytest.importorskip("minigrid")
-    env, rng = make(env_id), np.random.default_rng(0)
+    env: Any = make(env_id)
+    rng = np.random.default_rng(0)
     check(env)
     assert env.horizon is not None
     starts = env.layouts.starts
@@ -155,6 +156,7 @@ def test_grids_are_those_of_the_host(env_id):
 
         return jax.lax.scan(step, state, actions)[1]
 
+    obs = np.zeros(0)
     for seed, facing in ((0, None), (1, None), (2, None), (3, None), *before(env_id)):
         (pos, direction), (actions, *expected) = played_on_the_host(env_id, seed, rng, facing)
         state = jax.tree.map(lambda x, i=seed: jnp.asarray(x[i]), starts)
@@ -183,7 +185,7 @@ def before(env_id: str) -> list[tuple[int, int]]:
 
 def test_evaluations_play_layouts_that_training_does_not():
     pytest.importorskip("minigrid")
-    env = make("MiniGrid-DoorKey-5x5-v0")
+    env: Any = make("MiniGrid-DoorKey-5x5-v0")
     mine, others = env.layouts.starts, env.held_out.layouts.starts
     host: Any = with_codes(gymnasium.make("MiniGrid-DoorKey-5x5-v0"))
     host.reset(seed=1_000_000)
