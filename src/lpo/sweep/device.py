@@ -342,16 +342,21 @@ class GroupRun:
             "best": best if math.isfinite(best) else None,
             "env": self.envs[i].description,
             "spaces": {
-                "observation": to_dict(spaces.Box(-np.inf, np.inf, (self.raw_size(),))),
+                "observation": to_dict(self.observed()),
                 "action": to_dict(space_of(self.env.action)),
             },
             "config": config.to_dict(self.items[i].config),
             "device": True,
         }
 
-    def raw_size(self) -> int:
-        """The size of an observation before its angles become (cos, sin)."""
-        return self.env.obs_size - len(self.env.description.get("periodic", ()))
+    def observed(self) -> spaces.Space:
+        """The space of an observation as the host has it, before angles become (cos, sin)."""
+        if self.program.space.codes:  # one-hot here; on the host they have names
+            env = self.config.task.make(1)
+            env.close()
+            return env.codec.raw_observation_space
+        size = self.env.obs_size - len(self.env.description.get("periodic", ()))
+        return spaces.Box(-np.inf, np.inf, (size,))
 
     # -- training
 

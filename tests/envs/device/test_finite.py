@@ -170,7 +170,7 @@ def test_grids_are_those_of_the_host(env_id):
         assert facing != LAVA or (terminated[-1] and reward[-1] == 0)
     host = make_batch(env_id, 1)
     found = {k: env.description[k] for k in ("id", "horizon", "max_return", "success_return")}
-    assert found == {k: host.description[k] for k in found} and env.obs_size == obs.shape[1]
+    assert found == {k: host.description[k] for k in found} and env.obs_size == obs.shape[-1]
     assert env.action == action_spec(host.action_space)
 
 
