@@ -5,14 +5,19 @@ import json
 from pathlib import Path
 from typing import Any, get_args
 
+import gymnasium
 import hypothesis.strategies as st
+import numpy as np
 import pytest
+from gymnasium import spaces
 from hypothesis import given, settings
 
 from lpo import LPOW, Agent, algorithms, config
-from lpo.bonus import RND, BonusPart, Elliptic, NoBonus, WidthNetwork
+from lpo.bonus import RND, BonusPart, Elliptic, FirstVisit, NoBonus, WidthNetwork
 from lpo.cli.train import read_command
 from lpo.config import Config, configure, flat, leaves, with_options
+from lpo.envs import make
+from lpo.envs.make import observes_grid
 from lpo.envs.task import TaskOptions
 from lpo.errors import LPOError
 from lpo.math.features import Fourier, Product
@@ -308,3 +313,56 @@ def test_a_file_from_before_has_one_lambda_for_policy_critic_and_bonus():
     assert lambdas(values) == (0.8, 0.8, 0.8)
     assert lambdas({"algo": "lpo", "gae_lambda": 0.7}) == (0.7, 0.7, 0.7)
     assert lambdas({"algo": "ppo", "gae_lambda": 0.7}) == (0.7, 0.7, None)
+
+
+class Board(gymnasium.Env):
+    """Observes a board of codes, or the same numbers as reals."""
+
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, kind: str = "codes"):
+        self.observation_space = {
+            "codes": spaces.Dict({"board": spaces.MultiDiscrete(np.full((3, 3), 4))}),
+            "integers": spaces.Box(0, 9, (3, 3), np.int8),
+            "reals": spaces.Box(0.0, 9.0, (3, 3), np.float32),
+            "one": spaces.Discrete(9),
+            "pixels": spaces.Box(0, 255, (84, 84, 3), np.uint8),
+            "mixed": spaces.Dict({"board": spaces.Box(0, 9, (3, 3), np.int8),
+                                  "speed": spaces.Box(0.0, 1.0, (1,), np.float32)}),
+        }[kind]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "grid"),
+    [("codes", True), ("integers", True), ("reals", False), ("one", False), ("pixels", False),
+     ("mixed", False)],
+)  # fmt: skip
+def test_the_default_sees_a_grid_of_codes(kind, grid):
+    for source in (Board(kind), lambda: Board(kind)):
+        assert observes_grid(source) == grid
+    gymnasium.register("test/Board-v0", entry_point=f"{__name__}:Board", kwargs={"kind": kind})
+    try:
+        make._observes_grid.cache_clear()
+        c = configure(env="test/Board-v0")
+        assert isinstance(c.bonus.episode, FirstVisit) == grid  # type: ignore[attr-defined]
+        assert (c.bonus.ends, c.task.num_envs) == (("neutral", 32) if grid else ("across", 8))  # type: ignore[attr-defined]
+        rows = configure("lpo", env="test/Board-v0"), configure("ppo", env="test/Board-v0")
+        assert all(row.task.num_envs == 8 for row in rows)  # rows of the paper see no difference
+    finally:
+        gymnasium.registry.pop("test/Board-v0")
+        make._observes_grid.cache_clear()
+
+
+def test_the_preset_of_grids_is_the_default_on_a_grid():
+    c = configure(env="CartPole-v1", preset="grid", seed=3)
+    assert c == configure(env="CartPole-v1", grids=True, seed=3)
+    assert configure(env="CartPole-v1", preset="grid", bonus="none").ppo == c.ppo
+
+
+@pytest.mark.parametrize(("old", "new"), [(True, "ends"), (False, "across")])
+def test_files_from_before_the_third_way_to_treat_an_end(old, new):
+    c = configure("lpo", intrinsic_ends=new)
+    values = config.to_dict(c)
+    del values["bonus"]["ends"], values["bonus"]["episode"], values["bonus"]["difference"]
+    values["bonus"]["episodic"] = old
+    assert config.from_dict(values, "here") == c

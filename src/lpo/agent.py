@@ -14,7 +14,7 @@ from lpo.algorithms import row_name
 from lpo.config import Config
 from lpo.engine.evaluate import evaluate, score
 from lpo.engine.rollout import Episode
-from lpo.envs.make import adopted, observes_codes
+from lpo.envs.make import adopted, observes_grid
 from lpo.envs.registry import import_package
 from lpo.envs.task import CUSTOM, DEFAULT_ENV
 from lpo.errors import LPOError
@@ -64,9 +64,9 @@ class Agent:
         env, eval_env = adopted(env), adopted(eval_env)
         if config is None and isinstance(env, str) and ":" in env:
             import_package(env)  # the caller names it
-        codes = None if isinstance(env, str) or config else observes_codes(env)
+        grids = None if isinstance(env, str) or config else observes_grid(env)
         self.config = config or configs.configure(
-            self._row(algo), env=_id(env), preset=preset, codes=codes,
+            self._row(algo), env=_id(env), preset=preset, grids=grids,
             **{**count_of(env), **options},
         )  # fmt: skip
         if config is not None and (options or algo):

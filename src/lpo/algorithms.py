@@ -34,11 +34,11 @@ class Algorithm(NamedTuple):
     switch: SwitchPart
     start: StartPart = Reset()
     values: Mapping[str, Any] = MappingProxyType({})  # of other options, by their short names
-    codes: Algorithm | None = None  # what it is where observations are codes or whole numbers
+    grids: Algorithm | None = None  # what it is where observations are grids of codes
 
 
 DEFAULT = "lpo-w"  # what runs where no row is named
-OF_CODES = Algorithm(  # experiments/frontier/README.md: how its numbers were found
+OF_GRIDS = Algorithm(  # experiments/frontier/README.md: how its numbers were found
     "RND width on s′ × first visits of the episode, weighed and fading as in the default",
     RND(
         inputs="next",
@@ -95,7 +95,7 @@ ALGORITHMS: dict[str, Algorithm] = {
                 "periodic": "auto",
             }
         ),
-        codes=OF_CODES,
+        grids=OF_GRIDS,
     ),
     "lpo": Algorithm("RND width on (s,a), growing rollouts", RND(), Growth()),
     "lpo-s": Algorithm(

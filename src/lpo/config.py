@@ -18,7 +18,7 @@ import pydantic
 
 from lpo import algorithms, files
 from lpo.bonus import RND, BonusPart, EpisodePart, ScaleOptions, Weighing
-from lpo.envs.make import observes_codes
+from lpo.envs.make import observes_grid
 from lpo.envs.task import DEFAULT_ENV, TaskOptions
 from lpo.errors import LPOError, named, nearest
 from lpo.math.features import FeatureOptions
@@ -401,7 +401,7 @@ PRESETS = {
         },
     ),
     "grid": Preset(
-        "what the default is where observations are codes, for a task that gives them as numbers",
+        "what the default is where observations are grids of codes, for a task that flattens them",
         {},
     ),
     "gpu": Preset(
@@ -427,22 +427,22 @@ def configure(
     *,
     env: str = DEFAULT_ENV,
     preset: str | None = None,
-    codes: bool | None = None,
+    grids: bool | None = None,
     **values: Any,
 ) -> Config:
     """Returns the configuration of a row, a preset and options by their short names.
 
-    ``codes``: whether observations are codes or whole numbers, for which the default row has other
-    numbers; None: as the environment ``env`` says.
+    ``grids``: whether observations are grids of codes, for which the default row has other numbers;
+    None: as the environment ``env`` says.
     """
     if preset is not None and preset not in PRESETS:
         raise LPOError(f"No preset is called {preset!r}; choose one of {', '.join(PRESETS)}.")
     wanted = PRESETS[preset] if preset is not None else Preset("", {})
     algo = algorithms.row_name(algo or wanted.row)
     row = algorithms.get(algo)
-    if row.codes is not None:
-        codes = observes_codes(env, values.get("env_kwargs")) if codes is None else codes
-        row = row.codes if codes or preset == "grid" else row
+    if row.grids is not None:
+        grids = observes_grid(env, values.get("env_kwargs")) if grids is None else grids
+        row = row.grids if grids or preset == "grid" else row
     if row.values and wanted.row != algorithms.DEFAULT:
         raise LPOError(
             f"{algo} has numbers of its own; leave {named('preset')} {preset} out, or choose "

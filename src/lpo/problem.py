@@ -21,7 +21,6 @@ class Problem(NamedTuple):
     gamma: float  # discount of the reward stream
     hidden: tuple[int, ...]  # layers of a critic
     obs_clip: float  # of normalised observations
-    codes: bool = False  # observations are codes or whole numbers, so that equal ones recur
     compute: Compute = PLAIN  # how networks are applied and trained on the device of the run
 
     def reader(self, inputs: Inputs) -> Reader:

@@ -97,7 +97,9 @@ def inverse_model(
 
         start = ((state.encoder, state.inverse, state.forward), state.opt)
         valid = rollout.valid.reshape(-1)
-        ((encoder, inverse, forward), opt), missed = sweep(step, start, data, valid, key, 1, batch_size)
+        ((encoder, inverse, forward), opt), missed = sweep(
+            step, start, data, valid, key, 1, batch_size
+        )
         state = InverseState(encoder, inverse, forward, opt, state.inputs)
         return state, {"bonus/inverse_loss": missed}
 

@@ -99,7 +99,7 @@ class Program:
         self.held_out: DeviceEnv = getattr(env, "held_out", env)  # what evaluations play
         self.compute = compute_here() if compute is None else compute
         horizon = env.description.get("horizon", env.horizon)
-        self.space = Space(env.obs_size, env.action, horizon, getattr(env, "codes", False))
+        self.space = Space(env.obs_size, env.action, horizon)
         self.parts = assemble(c, problem_of(c, self.space, self.compute))
         if self.parts.start.on_device is None:
             raise LPOError(

@@ -24,7 +24,6 @@ from lpo.engine.learner import (
     init_state,
 )
 from lpo.engine.rollout import Episodes, HostPolicy, collect, empty_rollout
-from lpo.envs.codec import are_codes
 from lpo.errors import LPOError, named
 from lpo.math import distributions, trees
 from lpo.switch import Look, Rows
@@ -38,8 +37,7 @@ class Trainer:
         self.config, self.env, self.eval_env = c, env, eval_env
         obs_size = env.observation_space.shape[0]
         spec = distributions.action_spec(env.action_space)
-        codes = are_codes(env.codec.raw_observation_space)
-        space = Space(obs_size, spec, env.description.get("horizon"), codes)
+        space = Space(obs_size, spec, env.description.get("horizon"))
         self.parts, self.learn = compiled(c, space)
         self.state = init_state(self.parts, c.seed)
         key_switch, key_start = (

@@ -215,14 +215,12 @@ class Space(NamedTuple):
     obs_size: int
     action: distributions.ActionSpec
     horizon: int | None
-    codes: bool = False  # every number of an observation is a name or a count, so equal ones recur
 
 
 def problem_of(c: Config, space: Space, compute: Compute = PLAIN) -> Problem:
     """Returns the problem that the parts of ``c`` are made for."""
     return Problem(
         obs_size=space.obs_size,
-        codes=space.codes,
         dist=distributions.make(space.action),
         num_envs=c.task.num_envs,
         horizon=space.horizon,

@@ -18,6 +18,8 @@ from lpo.envs.faults import Misfit
 from lpo.errors import LPOError
 from lpo.types import FlatActions
 
+LARGEST_GRID = 32 * 32  # cells; a larger image shows pixels
+
 
 class Codec:
     """Translates one environment's observations and actions to flat arrays and back.
@@ -126,13 +128,16 @@ def flat_observation_space(name: str, space: spaces.Space) -> spaces.Box:
     return spaces.Box(flat.low.astype(dtype), flat.high.astype(dtype), dtype=dtype.type)
 
 
-def are_codes(space: spaces.Space) -> bool:
-    """Returns whether all that ``space`` holds are codes or whole numbers, so that they recur."""
+def is_grid(space: spaces.Space) -> bool:
+    """Returns whether ``space`` holds codes or whole numbers alone, a small image among them."""
     names = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
-    return all(
+    parts = list(_parts(space))
+    codes = all(
         isinstance(part, names) or (isinstance(part, spaces.Box) and part.dtype.kind in "iub")
-        for part in _parts(space)
+        for part in parts
     )
+    images = [part.shape for part in parts if part.shape is not None and len(part.shape) > 1]
+    return codes and any(np.prod(shape[:2]) <= LARGEST_GRID for shape in images)
 
 
 def flat_action_space(name: str, space: spaces.Space) -> FlatActions:

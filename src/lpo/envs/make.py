@@ -22,7 +22,7 @@ from gymnasium.vector import VectorEnv
 
 from lpo.envs import minigrid
 from lpo.envs.angles import Periodic, chosen, free_angles
-from lpo.envs.codec import are_codes
+from lpo.envs.codec import is_grid
 from lpo.envs.host.episodes import EpisodeBatch
 from lpo.envs.host.vector import VectorBatch
 from lpo.envs.registry import find_spec
@@ -100,15 +100,15 @@ def adopted(env: Any) -> Any:
     return FromVecEnv(env)
 
 
-def observes_codes(env: Any, env_kwargs: dict[str, Any] | None = None) -> bool:
-    """Returns whether all that ``env`` observes are codes or whole numbers, so that they recur.
+def observes_grid(env: Any, env_kwargs: dict[str, Any] | None = None) -> bool:
+    """Returns whether ``env`` observes a small grid of codes, as MiniGrid does.
 
     An id is made once to see; one that cannot be made is refused later, with a reason.
     """
     if isinstance(env, str):
         kwargs = env_kwargs if isinstance(env_kwargs, dict) else {}
         with suppress(LPOError):
-            return _observes_codes(env, json.dumps(kwargs, sort_keys=True, default=str))
+            return _observes_grid(env, json.dumps(kwargs, sort_keys=True, default=str))
         return False
     space = getattr(env, "single_observation_space", getattr(env, "observation_space", None))
     if isinstance(env, EnvSpec) or space is None:
@@ -117,16 +117,16 @@ def observes_codes(env: Any, env_kwargs: dict[str, Any] | None = None) -> bool:
         made.close()
     elif isinstance(env, gymnasium.Env):
         space = minigrid.with_codes(env).observation_space
-    return isinstance(space, spaces.Space) and are_codes(space)
+    return isinstance(space, spaces.Space) and is_grid(space)
 
 
 @cache
-def _observes_codes(env_id: str, kwargs: str) -> bool:
+def _observes_grid(env_id: str, kwargs: str) -> bool:
     if _bare_id(env_id).startswith("lpo/"):
         return False  # ours observe real numbers
     made = _from_spec(env_id, None, None, json.loads(kwargs))
     made.close()
-    return are_codes(made.observation_space)
+    return is_grid(made.observation_space)
 
 
 def runs_natively(env: EnvLike, backend: str, env_kwargs: dict[str, Any] | None) -> bool:

@@ -351,7 +351,7 @@ class GroupRun:
 
     def observed(self) -> spaces.Space:
         """The space of an observation as the host has it, before angles become (cos, sin)."""
-        if self.program.space.codes:  # one-hot here; on the host they have names
+        if getattr(self.env, "codes", False):  # one-hot here; on the host they have names
             env = self.config.task.make(1)
             env.close()
             return env.codec.raw_observation_space
