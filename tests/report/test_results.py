@@ -60,6 +60,7 @@ CUT_OFF = {  # runs that ended before their budget, as the pages say
     "frontier/results/corridor6": 64, "frontier/results/maze1q": 64,
     "frontier/results/maze2": 64,
 }  # fmt: skip
+UNTIMED = {name for name in RUNS if name.startswith("frontier/")}  # packed without their timing
 CELLS = [  # sweeps whose table of cells a page prints; the others are printed by their scripts
     "figure1/results/half", "figure1/results/hard", "figure2/results/steps10k",
     "figure2/results/steps200k", "ablations/results/parts", "ablations/results/works",
@@ -99,7 +100,8 @@ def test_every_packed_sweep_is_known_here():
 def test_a_packed_sweep_is_whole(name):
     found = packed(name)
     assert len(found.runs) == RUNS[name] and not found.empty
-    assert all(run.packed and (run.timing or not run.finished) for run in found.runs)
+    timed = name not in UNTIMED
+    assert all(run.packed and (run.timing or not timed) for run in found.runs)
     assert sum(not run.finished for run in found.runs) == CUT_OFF.get(name, 0)
 
 
