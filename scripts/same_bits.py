@@ -4,7 +4,8 @@
     .venv/bin/python scripts/same_bits.py record runs/bits-new
     python scripts/same_bits.py compare runs/bits-old runs/bits-new
 
-Every row of the table runs on a native, a Gymnasium and a finite task, and once with other parts.
+Names after the folder choose among the runs: ``record runs/bits-old lpo-w-sea options``. Every row
+of the table runs on a native, a Gymnasium and a finite task, and once with other parts.
 Metrics, visits and checkpoints are compared bit by bit. Metrics and arrays that were renamed are
 compared under their new name, and those that the old version did not have are not compared.
 """
@@ -73,10 +74,10 @@ def arrays_of(file: Path) -> dict[str, bytes]:
     return found
 
 
-def record(out: Path) -> None:
+def record(out: Path, only: list[str]) -> None:
     """Train every run with the ``lpo`` of this interpreter, stop one in the middle, resume it.
 
-    Rows that this version does not have are left out.
+    Rows that this version does not have are left out, and runs that ``only`` does not name.
     """
     from lpo.algorithms import ALGORITHMS
 
@@ -97,6 +98,7 @@ def record(out: Path) -> None:
 
     with ThreadPoolExecutor(2) as pool:
         known = [x for x in commands().items() if x[1].split()[1] in ALGORITHMS]
+        known = [x for x in known if not only or x[0] in only]
         list(pool.map(train, known))
 
 
@@ -140,6 +142,6 @@ def compare(old: Path, new: Path) -> int:
 
 if __name__ == "__main__":
     if sys.argv[1] == "record":
-        record(Path(sys.argv[2]))
+        record(Path(sys.argv[2]), sys.argv[3:])
     else:
         sys.exit(compare(Path(sys.argv[2]), Path(sys.argv[3])))

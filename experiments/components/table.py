@@ -122,8 +122,7 @@ def cost() -> str:
         parts = np.array([[b[p] - a[p] for p in PARTS] for a, b in ends])
         share = parts[:, 0] / parts.sum(1)
         lines.append(
-            f"| {short_task(task)} | {cell[0].config.steps:,} "
-            f"| {share.mean():.1%} | {share.max():.1%} |"
+            f"| {short_task(task)} | {cell[0].steps:,} | {share.mean():.1%} | {share.max():.1%} |"
         )
     return "\n".join(lines)
 

@@ -32,13 +32,13 @@ def told() -> list[tuple[RunData, Diagnosis | None]]:
         next(run for run in Runs([EXPERIMENTS / f"{file}.parquet"]).runs if run.name == name)
         for file, name in STORIES
     ]
-    return [(run, diagnose(run.rows, run.description, run.config)) for run in runs]
+    return [(run, diagnose(run.rows, run.description, run.options)) for run in runs]
 
 
 def words() -> str:
     lines = []
     for run, sick in told():
-        lines.append(f"run    {run.config.algo} on {short_task(run.task)}")
+        lines.append(f"run    {run.algo} on {short_task(run.task)}")
         lines += sick.lines() if sick else [f"why    {FINE}"]
     return "\n".join(lines) + "\n"
 
@@ -55,12 +55,12 @@ def draw(out: Path, name: str = "stories") -> None:
             at, rates = run.curve("rollout/reward_rate")
             above.plot(at / steps[-1], rates, color="#c77c11", lw=1.2, label="rewarded steps")
             rows = [row for row in run.rows if "advantage/int_rms" in row]
-            shares = [bonus_share([row], run.config) for row in rows]
+            shares = [bonus_share([row], run.options) for row in rows]
             below.plot([row["env_steps"] / steps[-1] for row in rows], shares, color="#444")
             below.axhline(DROWNED, color="#bbb", lw=1, ls="--")
             task = plain(short_task(run.task)).replace(" (", "\n(")
             story = sick.name if sick else "as it should be"
-            above.set_title(f"{story}: {run.config.algo}\n{task}", fontsize=7)
+            above.set_title(f"{story}: {run.algo}\n{task}", fontsize=7)
             below.set_ylim(-0.03, 1.05)
         axes[0, 0].set_ylabel("share", fontsize=8)
         axes[1, 0].set_ylabel("bonus in the advantage", fontsize=8)

@@ -46,7 +46,7 @@ def row(task: str, label: str, runs: Sequence[RunData]) -> str:
     mode, sampled = ([np.array([ending(r, m) for r in runs])] for m in (MODE, SAMPLED))
     solved = sum(ending(r, SAMPLED_SUCCESS) >= SOLVED for r in runs)
     steps = min(r.env_steps for r in runs)
-    asked = runs[0].config.steps
+    asked = runs[0].steps
     told = f"{steps / 1e6:.2f}M" + ("" if steps == asked else f" of {asked / 1e6:g}M")
     at = float(np.median([reached(r) for r in runs]))
     when = "–" if np.isinf(at) else f"{at / 1e3:,.0f}k"

@@ -35,6 +35,7 @@ from lpo.options import (
     bare,
     fields_of,
     in_words,
+    is_options,
     options,
     put_in,
     with_tracers,
@@ -152,10 +153,6 @@ class Leaf(NamedTuple):
     def group(self) -> str:
         """The part that it belongs to."""
         return self.path[0] if len(self.path) > 1 else "run"
-
-
-def is_options(value: Any) -> bool:
-    return hasattr(type(value), "__pydantic_fields__")
 
 
 def leaves(c: Config) -> list[Leaf]:
@@ -501,23 +498,20 @@ def from_dict(values: Any, source: str) -> Config:
             f"{source} is a configuration of format {version!r}; install a newer version of lpo."
         )
     try:
-        values = with_new_names(values)
         if version == 1:
-            return from_version_1(values)
+            return from_version_1(dict(renamed(k, v) for k, v in values.items()))
         c = _built(Config, {k: v for k, v in values.items() if k != "format"})
         return one_lambda(c, (values.get("ppo") or {}) | (values.get("bonus") or {}))
     except LPOError as error:
         raise LPOError(f"{source}: {error}") from None
 
 
-def with_new_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a configuration's values with the names that options have now."""
-    new = {k: with_new_names(v) if k == "bonus" and isinstance(v, dict) else v
-           for k, v in values.items()}  # fmt: skip
-    for old, name in (("episodic", "ends"), ("intrinsic_episodic", "intrinsic_ends")):
-        if old in new and isinstance(new[old], bool):
-            new[name] = "ends" if new.pop(old) else "across"
-    return new
+def renamed(name: str, value: Any) -> tuple[str, Any]:
+    """Returns an option of a file under the name that it has now, with the value in its words."""
+    new = {"episodic": "ends", "intrinsic_episodic": "intrinsic_ends"}.get(name)
+    if new is None or not isinstance(value, bool):
+        return name, value
+    return new, "ends" if value else "across"
 
 
 def one_lambda(c: Config, given: Mapping[str, Any]) -> Config:
@@ -535,7 +529,8 @@ def _built(cls: type, values: Any) -> Any:
     if not isinstance(values, dict):
         raise LPOError(f"{values!r} is not a table of options; correct the file.")
     made = {}
-    for name, value in values.items():
+    for written, stated in values.items():
+        name, value = renamed(written, stated)
         option = fields_of(cls).get(name)
         if option is None:
             raise LPOError(f"There is no option {name!r}; {nearest(str(name), fields_of(cls))}")

@@ -182,6 +182,11 @@ def bare(hint: Any) -> Any:
     return bare(get_args(hint)[0]) if get_origin(hint) is Annotated else hint
 
 
+def is_options(value: Any) -> bool:
+    """Returns whether ``value`` is an object of an options class."""
+    return hasattr(type(value), "__pydantic_fields__")
+
+
 def choices(hint: Any) -> list[Any]:
     """Returns the members of a union, or the type itself."""
     plain = bare(hint)

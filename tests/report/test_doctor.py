@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import lpo.cli
-from lpo.config import configure
+from lpo.config import configure, flat
 from lpo.report.doctor import bonus_share, diagnose, examine
 from lpo.report.runs import Runs
 
@@ -31,18 +31,23 @@ def run(rate, score=0.0, ext=1.0, int_=0.1, **more) -> list[dict[str, Any]]:
     ]
 
 
-LPO = configure("lpo", alpha=2.0, beta=1.0)
+LPO = flat(configure("lpo", alpha=2.0, beta=1.0))
 LOST = [0.0] * 5 + [0.4] * 10 + [0.1] * 5
 
 
 @pytest.mark.parametrize(
     ("name", "rows", "facts", "remedy"),
     [
-        ("no reward yet", run(0.0), "no positive reward in 20,000 steps", "balanced value_gain 0"),
+        (
+            "no reward yet",
+            run(0.0),
+            "no positive reward in 20,000 steps",
+            "weighing sized value_gain 0",
+        ),
         ("no reward yet", run(0.0, int_=9.0), "the bonus is 82%", "bonus_inputs next"),
         ("settled for less", run(0.9, 0.2), "90% of the steps earn", "beta 4"),
         ("the bonus drowns it", run(0.3, int_=6.0), "the bonus is 75%", "beta 0.33"),
-        ("met by chance", run(0.01), "1.00% of the steps", "balanced-fading"),
+        ("met by chance", run(0.01), "1.00% of the steps", "weighing sized-fading"),
         ("found and lost", run(LOST), "40.00% of the steps earned reward", "larger rollout"),
         (
             "found and lost",
@@ -105,7 +110,7 @@ def test_costs_without_a_score_may_be_all_there_is():
     assert found is not None and "costs" not in found.facts
 
 
-DEFAULT = configure("lpo-w")  # rewards count from .5 on
+DEFAULT = flat(configure("lpo-w"))  # rewards count from .5 on
 
 
 @pytest.mark.parametrize(
@@ -162,13 +167,13 @@ def test_rewarded_steps_say_little_where_the_reward_is_dense(task):
 
 def test_without_a_bonus_one_is_proposed():
     rows = [{k: v for k, v in row.items() if "int" not in k} for row in run(0.0)]
-    found = diagnose(rows, TASK, configure("ppo"))
+    found = diagnose(rows, TASK, flat(configure("ppo")))
     assert found is not None and "algo lpo" in found.remedy and "bonus is" not in found.facts
 
 
 @pytest.mark.parametrize(
     ("rate", "score", "remedy"),
-    [(0.0, 0.0, "bonus_inputs next"), (0.9, 0.2, "beta 4"), (0.01, 0.0, "balanced-fading")],
+    [(0.0, 0.0, "bonus_inputs next"), (0.9, 0.2, "beta 4"), (0.01, 0.0, "weighing sized-fading")],
 )
 def test_a_file_without_advantages_is_not_a_run_without_a_bonus(rate, score, remedy):
     rows = [
@@ -199,7 +204,9 @@ def test_the_share_of_the_bonus_by_hand():
 def names(file: str, row: str, task: str) -> Counter:
     runs = Runs([RESULTS / file]).runs
     found = [
-        diagnose(r.rows, r.description, r.config) for r in runs if r.label == row and task in r.task
+        diagnose(r.rows, r.description, r.options)
+        for r in runs
+        if r.label == row and task in r.task
     ]
     return Counter(sick.name if sick else "fine" for sick in found)
 

@@ -274,7 +274,7 @@ def test_files_and_directories_make_one_report(sweep, tmp_path):
     assert [run.name for run in runs.runs] == ["lpo-s0", "lpo-s1", "lpo-s2", "loose"]
     assert [run.label for run in runs.runs] == ["lpo", "lpo", "lpo", "rnd"]
     assert [run.options["epochs"] for run in runs.runs] == [10, 10, 10, 3]
-    assert [run.config.seed for run in runs.runs] == [0, 1, 2, 0]
+    assert [run.seed for run in runs.runs] == [0, 1, 2, 0]
     given = [tmp_path / "a.parquet", sweep, loose]
     assert lpo("plot", *given, "--out", tmp_path / "curve.png") == 0
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")

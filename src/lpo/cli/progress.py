@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from lpo.config import flat
 from lpo.runs.directory import task_line
 from lpo.runs.progress import Rate, state_line, watched_lines
 from lpo.runs.run import Callback, Run, stopping_on_signals
@@ -74,7 +75,7 @@ def report_result(run: Run) -> None:
         success = final.get("eval/success")
         words = "" if success is None else f"success rate {success:.0%}, "
         print(f"{words}return {final['eval/return']:.1f}")
-    sick = diagnose(directory.metrics(), run.trainer.env.description, c)
+    sick = diagnose(directory.metrics(), run.trainer.env.description, flat(c))
     for line in sick.lines() if sick else ():
         print(line)
     metric = "eval/return" if final is not None else "rollout/return"

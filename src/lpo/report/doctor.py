@@ -14,18 +14,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lpo import config as configs
-from lpo.bonus.base import NoBonus
-from lpo.bonus.weigh import Balanced, Sized
-from lpo.config import Config
 from lpo.envs.specs import LOCOMOTION
 from lpo.errors import named
 from lpo.runs import record, store
-from lpo.runs.unit import fading, least_that_counts, unit_options, weights
+from lpo.runs.unit import fades, least_that_counts, unit_options
+from lpo.runs.written import Options, number, options_of
 
 SOLVED = 0.5  # share of episodes, or of the largest return, from which on a run has not failed
 DROWNED = 2 / 3  # share of the bonus in the advantage: it is twice the reward
 CLIPPED = 0.3  # share of clipped updates from which on steps are too large
+ALPHA, BETA = 2.0, 1.0  # where a file does not state the weights
+IN_UNITS = ("sized", "sized-fading", "balanced", "balanced-fading")  # weighings of a β in units
 LEARNED = 0.05  # share of rewarded steps above which a reward was more than met by chance
 WINDOW = 5  # rows, for peaks; evaluations, for the final score
 
@@ -71,7 +70,7 @@ def scores(rows: Sequence[Row]) -> list[float]:
     return [row[name] for row in rows if name in row] if name else []
 
 
-def signs(rows: Sequence[Row], c: Config) -> Signs:
+def signs(rows: Sequence[Row], o: Options) -> Signs:
     """Returns the numbers behind a diagnosis. ``rows`` must not be empty."""
     rate = np.array([row.get("rollout/reward_rate", 0.0) for row in rows])
     steps = np.array([row["env_steps"] for row in rows], int)
@@ -90,20 +89,20 @@ def signs(rows: Sequence[Row], c: Config) -> Signs:
         peak_at=int(steps[int(smooth.argmax()) + width - 1]),
         final=float(rate[-max(width, len(rate) // 10) :].mean()),
         best=max(scores(rows), default=0.0),
-        share=bonus_share(late, c),
+        share=bonus_share(late, o),
         earned=float(np.median([row.get("rollout/earned", 0.0) for row in late])),
         clipped=float(np.mean(clipped)),
     )
 
 
-def bonus_share(rows: Sequence[Row], c: Config) -> float | None:
+def bonus_share(rows: Sequence[Row], o: Options) -> float | None:
     """Returns the median share of the bonus in the weighted advantage.
 
     Rollouts with reward decide where there are any: before, the reward advantage is noise.
     """
     rows = [row for row in rows if "advantage/int_rms" in row]
     rows = [row for row in rows if row.get("rollout/reward_rate", 0.0) > 0] or rows
-    alpha, beta = weights(c).alpha, weights(c).beta
+    alpha, beta = number(o, "alpha", ALPHA), number(o, "beta", BETA)
     shares = []
     for row in rows:
         bonus = row.get("advantage/int_weight", beta) * row["advantage/int_rms"]
@@ -112,7 +111,7 @@ def bonus_share(rows: Sequence[Row], c: Config) -> float | None:
     return float(np.median(shares)) if shares else None
 
 
-def diagnose(rows: Sequence[Row], task: Mapping[str, Any], c: Config) -> Diagnosis | None:
+def diagnose(rows: Sequence[Row], task: Mapping[str, Any], o: Options) -> Diagnosis | None:
     """Returns what a run suffers from; None where it has not failed, or nothing can be said."""
     rows = [row for row in rows if "env_steps" in row]
     known = scores(rows)
@@ -120,22 +119,22 @@ def diagnose(rows: Sequence[Row], task: Mapping[str, Any], c: Config) -> Diagnos
     reached = min(late, known[-1]) if known else None
     if not rows or (reached is not None and reached >= SOLVED):
         return None
-    s = signs(rows, c)
+    s = signs(rows, o)
     if s.found is None and not s.best:
-        return no_reward(s, task, c, scored=bool(known))
-    if counts_nothing(s, task, c):
-        return small(s, task, c)
+        return no_reward(s, task, o, scored=bool(known))
+    if counts_nothing(s, task, o):
+        return small(s, task, o)
     if reached is None:
         return None
     if may_settle(task) and s.final > SOLVED and reached < s.final / 4:
-        return settled(s, reached, c)
+        return settled(s, reached, o)
     if s.share is not None and s.share >= DROWNED:
-        return drowned(s, c)
+        return drowned(s, o)
     if max(s.peak, s.best) < LEARNED:
-        return by_chance(s, task, c)
+        return by_chance(s, task, o)
     fell = late < s.best / 2 if s.best >= SOLVED else s.final < s.peak / 2
     if fell:
-        return lost(s, late, c)
+        return lost(s, late, o)
     return learning(s)
 
 
@@ -151,43 +150,43 @@ def may_settle(task: Mapping[str, Any]) -> bool:
     return horizon is None or best < horizon
 
 
-def has_bonus(c: Config) -> bool:
-    return c.bonus.kind != NoBonus.kind
+def has_bonus(o: Options) -> bool:
+    return o.get("bonus") != "none"
 
 
-def no_reward(s: Signs, task: Mapping[str, Any], c: Config, scored: bool) -> Diagnosis:
+def no_reward(s: Signs, task: Mapping[str, Any], o: Options, scored: bool) -> Diagnosis:
     facts = f"no positive reward in {s.steps:,} steps"
     if s.costs and not scored:
         facts += " (where all rewards are costs this says nothing: look at the return)"
-    if not has_bonus(c):
+    if not has_bonus(o):
         return Diagnosis("no reward yet", facts, f"a bonus for what is new: {named('algo')} lpo-w.")
     if s.share is not None:
         rest = ", the rest is the critic's error" + (" and costs" if s.costs else "")
         shown = f"{s.share:.0%}"
         facts += f"; the bonus is {shown} of the advantage" + (rest if shown != "100%" else "")
-    ways = [stronger(c)] if s.share is not None and s.share < SOLVED else []
-    return Diagnosis("no reward yet", facts, either([*ways, *wider(task, c), longer(s)]))
+    ways = [stronger(o)] if s.share is not None and s.share < SOLVED else []
+    return Diagnosis("no reward yet", facts, either([*ways, *wider(task, o), longer(s)]))
 
 
-def stronger(c: Config) -> str:
+def stronger(o: Options) -> str:
     """Returns how the bonus comes to steer."""
-    if isinstance(weights(c).weighing, Sized | Balanced) and c.network.value_gain == 0:
-        return f"{named('beta')} {4 * weights(c).beta:g}: a stronger bonus"
-    return f"{named('weighing')} balanced {named('value_gain')} 0: the bonus alone steers then"
+    if o.get("weighing") in IN_UNITS and number(o, "value_gain", 1.0) == 0:
+        return f"{named('beta')} {4 * number(o, 'beta', BETA):g}: a stronger bonus"
+    return f"{named('weighing')} sized {named('value_gain')} 0: the bonus alone steers then"
 
 
-def counts_nothing(s: Signs, task: Mapping[str, Any], c: Config) -> bool:
+def counts_nothing(s: Signs, task: Mapping[str, Any], o: Options) -> bool:
     """Returns whether all rewards are too small to count as earned, and perhaps all there are."""
-    return s.largest is not None and 0 < s.largest < least_that_counts(c, task)
+    return s.largest is not None and 0 < s.largest < least_that_counts(o, task)
 
 
-def small(s: Signs, task: Mapping[str, Any], c: Config) -> Diagnosis:
+def small(s: Signs, task: Mapping[str, Any], o: Options) -> Diagnosis:
     assert s.largest is not None
     facts = (
-        f"the largest reward is {s.largest:.3g}; none below {least_that_counts(c, task):g} counts "
+        f"the largest reward is {s.largest:.3g}; none below {least_that_counts(o, task):g} counts "
         "as earned, so the bonus stays strong"
     )
-    remedy = f"{unit_options(c, s.largest)}, if no larger reward is to be found."
+    remedy = f"{unit_options(o, s.largest)}, if no larger reward is to be found."
     return Diagnosis("small reward", facts, remedy)
 
 
@@ -195,10 +194,10 @@ def either(ways: Sequence[str]) -> str:
     return ", or ".join(ways[:2]) + "."
 
 
-def wider(task: Mapping[str, Any], c: Config) -> list[str]:
+def wider(task: Mapping[str, Any], o: Options) -> list[str]:
     """Returns ways to explore more, the best first."""
     free = task.get("id") in LOCOMOTION and not task.get("periodic")
-    pairs = getattr(c.bonus, "inputs", "next") != "next"
+    pairs = o.get("bonus_inputs", "next") != "next"
     return [
         *([f"{named('periodic')} auto: a free angle is new after every turn"] if free else []),
         *([f"{named('bonus_inputs')} next: a bonus on s′"] if pairs else []),
@@ -218,53 +217,54 @@ def rates(s: Signs) -> str:
     )
 
 
-def drowned(s: Signs, c: Config) -> Diagnosis:
+def drowned(s: Signs, o: Options) -> Diagnosis:
     assert s.share is not None
     facts = f"{rates(s)}; the bonus is {s.share:.0%} of the advantage"
-    beta = weights(c).beta * (1 - s.share) / s.share
+    beta = number(o, "beta", BETA) * (1 - s.share) / s.share
     return Diagnosis(
-        "the bonus drowns it", facts, either([*sooner(s, c), f"{named('beta')} {beta:.2g}"])
+        "the bonus drowns it", facts, either([*sooner(s, o), f"{named('beta')} {beta:.2g}"])
     )
 
 
-def sooner(s: Signs, c: Config) -> list[str]:
+def sooner(s: Signs, o: Options) -> list[str]:
     """Returns how the bonus comes to fade, where that would help."""
-    rule = fading(c)
-    if rule is None:
-        return [f"{named('weighing')} balanced-fading"]
-    if 0 < s.earned < rule.earned_share:
+    if not fades(o):
+        return [f"{named('weighing')} sized-fading"]
+    if 0 < s.earned < number(o, "earned_share", 0.0):
         return [f"{named('earned_share')} {s.earned:.2g}: the bonus fades sooner"]
     return []
 
 
-def settled(s: Signs, reached: float, c: Config) -> Diagnosis:
+def settled(s: Signs, reached: float, o: Options) -> Diagnosis:
     facts = (
         f"{s.final:.0%} of the steps earn reward at the end, and the score is {reached:.2g} of 1"
     )
-    if not has_bonus(c):
+    if not has_bonus(o):
         return Diagnosis("settled for less", facts, f"a bonus: {named('algo')} lpo-w.")
     if s.share is not None:
         facts += f"; the bonus is {s.share:.0%} of the advantage"
-    more = f"{named('beta')} {4 * weights(c).beta:g}"
+    more = f"{named('beta')} {4 * number(o, 'beta', BETA):g}"
     ways = [more] if s.share is None or s.share < DROWNED else []
-    return Diagnosis("settled for less", facts, either([*ways, *wider({}, c), longer(s)]))
+    return Diagnosis("settled for less", facts, either([*ways, *wider({}, o), longer(s)]))
 
 
-def by_chance(s: Signs, task: Mapping[str, Any], c: Config) -> Diagnosis:
+def by_chance(s: Signs, task: Mapping[str, Any], o: Options) -> Diagnosis:
     facts = f"{rates(s)}: too rarely to learn from"
-    if not has_bonus(c):
+    if not has_bonus(o):
         return Diagnosis("met by chance", facts, f"a bonus: {named('algo')} lpo-w.")
-    balance = f"{named('weighing')} balanced-fading: a rare reward counts as much as the bonus"
-    return Diagnosis("met by chance", facts, either([*wider(task, c)[:1], balance, longer(s)]))
+    balance = f"{named('weighing')} sized-fading: the bonus fades once reward is earned"
+    return Diagnosis("met by chance", facts, either([*wider(task, o)[:1], balance, longer(s)]))
 
 
-def lost(s: Signs, late: float, c: Config) -> Diagnosis:
+def lost(s: Signs, late: float, o: Options) -> Diagnosis:
     facts = f"{rates(s)}; the best score was {s.best:.2g} and is {late:.2g} now"
     if s.clipped > CLIPPED:
         facts += f"; {s.clipped:.0%} of the updates are clipped"
-        remedy = f"{named('learning_rate')} {c.ppo.learning_rate / 3:.1g}, or a larger "
+        rate = number(o, "learning_rate", 1e-4) / 3
+        remedy = f"{named('learning_rate')} {rate:.1g}, or a larger "
         return Diagnosis("found and lost", facts, f"{remedy}{named('batch_size')}.")
-    remedy = f"a larger {named('rollout')} ({2 * c.switch.rollout}): less noise in each step."
+    double = round(2 * number(o, "rollout", 2048))
+    remedy = f"a larger {named('rollout')} ({double}): less noise in each step."
     return Diagnosis("found and lost", facts, remedy)
 
 
@@ -281,9 +281,9 @@ def examine(paths: Sequence[Path]) -> list[str]:
     """Returns what there is to say of runs: in full of a few, in numbers of many."""
     found: list[tuple[record.Record, Diagnosis | None]] = []
     for run in store.load(paths):
-        c = configs.from_json(run.config, f"The configuration of {run.path}")
+        o = options_of(run.config, f"The configuration of {run.path}")
         task = record.declared(run.task, str(run.path))
-        found.append((run, diagnose(run.rows, task, c)))
+        found.append((run, diagnose(run.rows, task, o)))
     if len(found) > FEW:
         counts = Counter((run.label, sick.name if sick else FINE) for run, sick in found)
         return [

@@ -210,7 +210,7 @@ def first_rewards(runs: Runs, task: str, out: Path, name: str) -> None:
         ax.set_yticks(range(len(labels)), [plain(label) for label in labels])
         ax.set_ylim(len(labels) - 0.5, -0.5)
         ax.set_xscale("log")
-        budget = max(run.config.steps for label in labels for run in runs.cell(task, label))
+        budget = max(run.steps for label in labels for run in runs.cell(task, label))
         ax.set_xlim(min(100, budget / 10), budget * 1.3)
         ax.set_title(heading(task))
         steps_axis(ax)

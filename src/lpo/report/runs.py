@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from lpo import config as configs
 from lpo.errors import LPOError
-from lpo.runs import record, store
+from lpo.runs import record, store, written
 from lpo.runs.directory import task_line
 from lpo.runs.record import Record, Row, VisitCounts
 
@@ -35,8 +34,10 @@ class RunData:
     path: Path  # the run directory, or FILE.parquet/NAME
     label: str  # from the sweep that made it, or else the algorithm
     task: str
-    config: configs.Config
-    options: dict[str, Any]  # by short name
+    options: dict[str, Any]  # by short name, as they were written
+    algo: str
+    steps: int  # its budget
+    seed: int
     description: dict[str, Any]
     rows: list[Row]
     timing: list[Row]
@@ -47,9 +48,12 @@ class RunData:
     @staticmethod
     def of(run: Record) -> RunData:
         description = record.declared(run.task, str(run.path))
-        c = configs.from_json(run.config, f"The configuration of {run.path}")
+        source = f"The configuration of {run.path}"
+        options = written.options_of(run.config, source)
         return RunData(
-            run.path, run.label, task_line(description), c, configs.flat(c), description,
+            run.path, run.label, task_line(description), options,
+            written.text(options, "algo", source), written.whole(options, "steps", source),
+            written.whole(options, "seed", source), description,
             run.rows, run.timing, run.visits, run.policy, run.packed,
         )  # fmt: skip
 
@@ -72,7 +76,7 @@ class RunData:
 
     @property
     def finished(self) -> bool:
-        return self.env_steps >= self.config.steps
+        return self.env_steps >= self.steps
 
     @property
     def final(self) -> float:
@@ -180,8 +184,10 @@ class Runs:
         seen: dict[tuple[str, str], RunData] = {}
         for run in self.runs:
             first = seen.setdefault((run.task, run.label), run)
-            for name in first.options | run.options:
-                a, b = (r.options.get(name) for r in (first, run))
+            for name in (
+                first.options.keys() & run.options.keys()
+            ):  # of older files some are missing
+                a, b = (r.options[name] for r in (first, run))
                 if a != b and name not in ("seed", "threads", "step_timeout", "keep_checkpoints"):
                     raise LPOError(
                         f"{first.path} and {run.path} are both {run.label!r} but differ in {name} "

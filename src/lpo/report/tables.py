@@ -143,7 +143,7 @@ def run_rows(runs: Runs) -> list[Row]:
             "run": run.name,
             "task": run.task,
             "label": run.label,
-            "seed": run.config.seed,
+            "seed": run.seed,
             "env_steps": run.env_steps,
             "final": run.final,
             "last": run.last,
@@ -187,7 +187,7 @@ def option_rows(runs: Runs) -> tuple[list[Row], list[Row]]:
         else:
             columns = {label: " / ".join(found) for label, found in by_label.items()}
             differing.append({"option": name, **columns})
-    algos = {x: next(r.config.algo for r in runs.runs if r.label == x) for x in runs.labels}
+    algos = {x: next(r.algo for r in runs.runs if r.label == x) for x in runs.labels}
     return [{"option": "algo", **algos}, *differing], shared
 
 

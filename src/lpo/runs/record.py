@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from lpo import config as configs
 from lpo import files
 from lpo.errors import LPOError
+from lpo.runs import written
 from lpo.runs.directory import RunDirectory
 from lpo.runs.visits import from_json
 
@@ -197,13 +197,16 @@ def planned(sweep: Path) -> list[dict[str, Any]]:
 def label_of(run: Path, config: str) -> str:
     """Returns the label that the sweep gave to a run, or else the algorithm of the run."""
     plan = run.parent / PLAN
-    written = plan.stat().st_mtime_ns if plan.is_file() else 0
-    label = labels_of(run.parent, written).get(run.name)
-    return label or configs.from_json(config, str(run / "config.json")).algo
+    changed = plan.stat().st_mtime_ns if plan.is_file() else 0
+    label = labels_of(run.parent, changed).get(run.name)
+    if label:
+        return label
+    source = str(run / "config.json")
+    return written.text(written.options_of(config, source), "algo", source)
 
 
 @lru_cache(maxsize=16)
-def labels_of(sweep: Path, written: int) -> dict[str, str]:
+def labels_of(sweep: Path, changed: int) -> dict[str, str]:
     """Returns the label of each run in a sweep's plan, which is parsed once for each time that it
-    was ``written``."""
+    was ``changed``."""
     return {row["name"]: row["label"] for row in reversed(planned(sweep))}

@@ -10,38 +10,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lpo.bonus.base import BonusOptions
-from lpo.bonus.weigh import Fading
-from lpo.config import Config
+from lpo.config import Config, flat
 from lpo.errors import named
+from lpo.runs.written import Options, number
 
 
-def weights(c: Config) -> BonusOptions:
-    """Returns how the bonus is weighed; the defaults where its options do not say."""
-    return c.bonus if isinstance(c.bonus, BonusOptions) else BonusOptions()
+def fades(o: Options) -> bool:
+    """Returns whether the bonus of a run with these options fades as reward is earned."""
+    return "earned_share" in o
 
 
-def fading(c: Config) -> Fading | None:
-    weighing = weights(c).weighing
-    return weighing if isinstance(weighing, Fading) else None
-
-
-def least_that_counts(c: Config, task: Mapping[str, Any]) -> float:
+def least_that_counts(o: Options, task: Mapping[str, Any]) -> float:
     """Returns the smallest reward that makes the bonus fade; 0 where there is nothing to say.
 
     A task that declares its largest return is known to have larger rewards.
     """
-    rule = fading(c)
-    if rule is None or task.get("max_return") is not None:
+    if not fades(o) or task.get("max_return") is not None:
         return 0.0
-    return rule.earned_least * rule.earned_reward
+    return number(o, "earned_least", 0.0) * number(o, "earned_reward", 1.0)
 
 
-def unit_options(c: Config, reward: float) -> str:
+def unit_options(o: Options, reward: float) -> str:
     """Returns the options that make ``reward`` the unit."""
-    rule = fading(c)
-    assert rule is not None
-    alpha = weights(c).alpha * rule.earned_reward / reward
+    alpha = number(o, "alpha", 1.0) * number(o, "earned_reward", 1.0) / reward
     return f"{named('alpha')} {alpha:.3g} {named('earned_reward')} {reward:.3g}"
 
 
@@ -49,7 +40,8 @@ class SmallRewards:
     """Watches for rewards that are all too small to count. It speaks once."""
 
     def __init__(self, c: Config, task: Mapping[str, Any]):
-        self.config, self.least = c, least_that_counts(c, task)
+        self.options = flat(c)
+        self.least = least_that_counts(self.options, task)
 
     def look(self, largest: float, env_steps: int) -> list[str]:
         """Returns a warning where the ``largest`` reward since the last look is too small."""
@@ -61,5 +53,5 @@ class SmallRewards:
         return [
             f"All rewards so far (step {env_steps:,}) are at most {largest:.3g}, but the bonus "
             f"only fades for rewards of at least {least:g}. If {largest:.3g} is the full reward of "
-            f"this task, pass {unit_options(self.config, largest)}."
+            f"this task, pass {unit_options(self.options, largest)}."
         ]
