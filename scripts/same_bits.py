@@ -5,9 +5,10 @@
     python scripts/same_bits.py compare runs/bits-old runs/bits-new
 
 Names after the folder choose among the runs: ``record runs/bits-old lpo-w-sea options``. Every row
-of the table runs on a native, a Gymnasium and a finite task, and once with other parts.
-Metrics, visits and checkpoints are compared bit by bit. Metrics and arrays that were renamed are
-compared under their new name, and those that the old version did not have are not compared.
+of the table runs on a native, a Gymnasium and a finite task, once with other parts, and on a
+device, two seeds in one program. Metrics, visits and checkpoints are compared bit by bit. Metrics
+and arrays that were renamed are compared under their new name, and those that the old version did
+not have are not compared.
 """
 
 from __future__ import annotations
@@ -39,6 +40,12 @@ OTHERS = {
     "options": "--algo lpo --hidden 32 16 --no-normalize-obs --intrinsic-episodic --env CartPole-v1"
     " --entropy-coef 0.01 --growth-iterations 5 --predictor-hidden 32 --beta 3 --seed 7",
 }
+DEVICE = {
+    f"device-{algo}": f"--algo {algo} --env lpo/DeepSea-v0 --device cpu --seeds 2" for algo in ROWS
+} | {
+    "device-car": "--algo lpo-w --env MountainCarContinuous-v0 --device cpu --seeds 2 --periodic 0",
+    "device-hopper": "--algo lpo --env lpo/SparseHopper-v0 --device cpu --seeds 2 --hidden 16",
+}
 LENGTH = "--steps 12000 --eval-every 4000 --checkpoint-every 6000 --quiet"
 NEW_FLAGS = {"--intrinsic-episodic": "--intrinsic-ends ends"}  # where this version has the latter
 NEW_PARTS = (".novelty.life",)  # of the names of arrays, which the old version did not have
@@ -47,7 +54,7 @@ RENAMED = {"eval/success": "eval/normalized_return", "rollout/success": "rollout
 
 def commands() -> dict[str, str]:
     grid = {f"{a}-{t}": f"--algo {a} {words}" for t, words in TASKS.items() for a in ROWS}
-    return grid | OTHERS
+    return grid | OTHERS | DEVICE
 
 
 def of_this_version(words: str) -> str:
@@ -91,7 +98,9 @@ def record(out: Path, only: list[str]) -> None:
             flags = f"{words} {LENGTH}".replace("--steps 12000", "--steps 6000").split()
             flags += ["--growth-iterations", "5"] if "--algo lpo " in words else []
             subprocess.run([*cli, "train", *flags, "--out", run], check=True, env=env)
-            subprocess.run([*cli, "resume", run, "--steps", "12000", "--quiet"], check=True)
+            again = ["--device", "cpu"] if "--device" in words else []
+            flags = [run, *again, "--steps", "12000", "--quiet"]
+            subprocess.run([*cli, "resume", *flags], check=True, env=env)
         else:
             flags = f"{words} {LENGTH}".split()
             subprocess.run([*cli, "train", *flags, "--out", run], check=True, env=env)
@@ -123,9 +132,23 @@ def holds(old: list[dict], new: list[dict]) -> bool:
     )
 
 
+def recorded(root: Path) -> list[str]:
+    """The names of the runs of a record; those of a device lie in the folder of their command."""
+    found = []
+    for name in commands():
+        folder = root / name
+        inside = (
+            [folder]
+            if name not in DEVICE
+            else sorted(p.parent for p in folder.glob("*/config.json"))
+        )
+        found += [str(p.relative_to(root)) for p in inside if p.exists()]
+    return found
+
+
 def compare(old: Path, new: Path) -> int:
     worst = 0
-    names = [name for name in commands() if (old / name).exists()]
+    names = recorded(old)
     for name in names:
         a, b = old / name, new / name
         same = {"metrics": holds(rows_of(a), rows_of(b))}
@@ -135,7 +158,7 @@ def compare(old: Path, new: Path) -> int:
             same[file.name] = other.exists() and read(file) == read(other)
         bad = [key for key, equal in same.items() if not equal]
         worst += bool(bad)
-        print(f"{name:24s} {'equal' if not bad else 'DIFFERS: ' + ', '.join(bad)} ({len(same)})")
+        print(f"{name:40s} {'equal' if not bad else 'DIFFERS: ' + ', '.join(bad)} ({len(same)})")
     print(f"{len(names) - worst} of {len(names)} runs are equal to the bit")
     return int(worst > 0)
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from lpo.engine.device import compute_on
 from lpo.math import distributions, ppo
 from lpo.math.descent import PLAIN, Adam, Compute, descend
 from lpo.math.fused import Fused, fits
 from lpo.math.fused_adam import FusedAdam
+from lpo.math.kernels import compute_on
 from lpo.math.nets import ActorCritic, Layer, apply_net, values
 
 FUSED, ADAM = Fused(interpret=True), FusedAdam(chunk=64, interpret=True)

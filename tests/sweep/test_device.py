@@ -26,7 +26,7 @@ from lpo.math.fused import Fused
 from lpo.math.fused_adam import FusedAdam
 from lpo.report.runs import Runs
 from lpo.runs.directory import RunDirectory
-from lpo.sweep.device import GroupRun, groups, parties, run_beside
+from lpo.sweep.device import GroupRun, groups
 from lpo.sweep.grid import Item
 from lpo.types import Rollout
 
@@ -358,50 +358,6 @@ def test_a_group_warns_once_of_an_observation_that_grows(tmp_path, capsys, norma
     run.warn([])
     said = capsys.readouterr().out
     assert said.count("drifts without bound") == 1 and "Number 3 of the observation" in said
-
-
-class Costly(Tight):
-    costly = True
-
-
-def two_rows():
-    """Two groups: constant and sensitivity-driven rollouts, with other numbers of worlds."""
-    return [
-        Item(f"{algo}-{seed}", algo, small(algo, steps=384, seed=seed, eval_every=0,
-                                           checkpoint_every=128, **more))
-        for algo, more in (("ppo", {"num_envs": 2}), ("lpo-s", {}))
-        for seed in (0, 1)
-    ]  # fmt: skip
-
-
-@pytest.mark.slow
-def test_groups_that_step_together_end_as_they_would_alone(tmp_path, monkeypatch, capsys):
-    """Also where their buffers are too small at first, and where they are stopped on the way."""
-    items = two_rows()
-    assert len(parties(groups(items))) == 2
-    for group in groups(items):
-        assert GroupRun(tmp_path / "alone", group).finish([])
-    monkeypatch.setattr(
-        "lpo.sweep.device.make_device", lambda task: Costly(task.env, (("size", 5),), room=2)
-    )
-    (party,) = parties(groups(items))
-    stopped: list[int] = []
-    settle = GroupRun.settle
-
-    def stop_then(run, group, metrics, began):
-        if run.reached() >= 128:
-            stopped.append(2)
-        return settle(run, group, metrics, began)
-
-    monkeypatch.setattr(GroupRun, "settle", stop_then)
-    assert not run_beside(tmp_path / "beside", party, stopped)
-    assert capsys.readouterr().out.count("were too small; going on with") == 2  # in each group
-    monkeypatch.setattr(GroupRun, "settle", settle)
-    assert run_beside(tmp_path / "beside", party, [])
-    for item in items:
-        alone, beside = (tmp_path / name / item.name for name in ("alone", "beside"))
-        for file in ("metrics.jsonl", "checkpoints/000000000384.safetensors"):
-            assert (alone / file).read_bytes() == (beside / file).read_bytes(), item.name
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from gymnasium import spaces
 
 from lpo import config
 from lpo.config import axes_of, flat, host_only
-from lpo.engine.device import Group, Program, Together, host
+from lpo.engine.device import Group, Program, defines_success, host
 from lpo.envs.angles import Drift
 from lpo.envs.device import make_device
 from lpo.envs.device.base import DeviceEnv
@@ -116,9 +116,7 @@ def run_on_device(root: Path, grid: Grid, device: Device, quiet: bool = False) -
         stop_flag() as stopped,
         disk_errors(root, device),
     ):
-        return all(
-            not stopped and run_beside(root, party, stopped, quiet) for party in parties(undone)
-        )
+        return all(not stopped and run_fitting(root, own, stopped, quiet) for own in undone)
 
 
 @contextlib.contextmanager
@@ -165,32 +163,6 @@ def groups(items: Iterable[Item]) -> list[list[Item]]:
     return list(found.values())
 
 
-def parties(groups: Iterable[list[Item]]) -> list[list[list[Item]]]:
-    """Returns the groups whose worlds can take their steps together, where a step is costly."""
-    found: dict[str, list[list[Item]]] = {}
-    for items in groups:
-        task = items[0].config.task
-        worlds = [task.env, task.env_kwargs, task.periodic]
-        if not getattr(make_device(task), "costly", False):
-            worlds.append(items[0].name)
-        found.setdefault(json.dumps(worlds, sort_keys=True), []).append(items)
-    return list(found.values())
-
-
-def run_beside(
-    root: Path, party: list[list[Item]], stopped: Sequence[int], quiet: bool = False
-) -> bool:
-    """Runs groups side by side; where the memory is too small, one after the other."""
-    if len(party) > 1:
-        try:
-            return finish_together([GroupRun(root, items, quiet) for items in party], stopped)
-        except jax.errors.JaxRuntimeError as error:
-            if "RESOURCE_EXHAUSTED" not in str(error):
-                raise
-            print(f"{len(party)} groups do not fit into the memory; trying one at a time")
-    return all(not stopped and run_fitting(root, items, stopped, quiet) for items in party)
-
-
 def run_fitting(root: Path, items: list[Item], stopped: Sequence[int], quiet: bool = False) -> bool:
     """Runs a group; where the memory is too small, one half after the other."""
     try:
@@ -227,6 +199,7 @@ class GroupRun:
         self.config = items[0].config
         self.axes = axis_values(items, self.envs)
         self.program = Program(self.config, self.env)
+        self.says_success = defines_success(self.env)
         self.runs = [RunDirectory(root / item.name) for item in items]
         self.folder = root / STATES / items[0].name
         self.goal = items[0].goal
@@ -439,7 +412,7 @@ class GroupRun:
 
     def rows_of(self, metrics: dict[str, Any], scores: dict[str, Any]) -> list[list[dict]]:
         """The rows of every run: one for each of its policy changes, the last with the scores."""
-        defined = self.defines_success()
+        defined = self.says_success
         turns = len(metrics["env_steps"])
         found: list[list[dict]] = []
         for i in range(len(self.items)):
@@ -452,18 +425,6 @@ class GroupRun:
                 own[-1] |= tidy({name: plain(x[i]) for name, x in scores.items()}, defined)
             found.append(own)
         return found
-
-    def defines_success(self) -> bool:
-        step = jax.eval_shape(
-            lambda key: self.env.step(
-                self.env.reset(key, self.env.params)[0],
-                jnp.zeros(len(self.env.action.nvec or self.env.action.low)),
-                key,
-                self.env.params,
-            ),
-            jax.random.key(0),
-        )
-        return step.success is not None or "success_return" in self.env.description
 
     def keep_best(self, score: np.ndarray) -> None:
         better = score > self.best.score
@@ -518,7 +479,7 @@ class GroupRun:
         if returns is not None and np.isfinite(returns).any():
             shown = f"return best {np.nanmax(returns):.1f} median {np.nanmedian(returns):.1f}  "
         success = scores.get("eval/success", scores.get("rollout/success"))
-        if success is not None and self.defines_success() and np.isfinite(success).any():
+        if success is not None and self.says_success and np.isfinite(success).any():
             shown += f"success {np.nanmean(success):.0%}  "
         labels = dict.fromkeys(item.label for item in self.items)
         rows = f" of {', '.join(labels)}" if len(labels) < 4 else ""
@@ -527,50 +488,6 @@ class GroupRun:
             f"{shown}{rate:,.0f} steps/s",
             flush=True,
         )
-
-
-def finish_together(runs: list[GroupRun], stopped: Sequence[int]) -> bool:
-    """Trains groups side by side to the end. Returns False where a signal stopped them."""
-    while left := [run for run in runs if not run.done()]:
-        go_together(left, stopped)
-        if stopped:
-            for run in runs:
-                run.save()
-            return False
-    for run in runs:
-        run.save()
-        run.write_policies()
-    return True
-
-
-def go_together(runs: list[GroupRun], stopped: Sequence[int]) -> None:
-    """Trains groups side by side until one is done, is stopped, or needs larger buffers.
-
-    What a group has learned since its last visit is left out then; it takes these turns again.
-    """
-    together = Together([run.program for run in runs])
-    groups, axes, until = (
-        [getattr(run, name) for run in runs] for name in ("group", "axes", "until")
-    )
-    walks = [f(*x) for f, *x in zip(together.set_out, groups, axes, until, strict=True)]
-    began = [time.perf_counter()] * len(runs)
-    rows: list[list[dict[str, np.ndarray]]] = [[] for _ in runs]
-    while not stopped and not any(run.done() for run in runs):
-        walks, complete = together.collect(walks, groups, axes, until)
-        for i in np.flatnonzero(complete):
-            run = runs[i]
-            groups[i], row = together.learn[i](walks[i], groups[i], axes[i], until[i])
-            rows[i].append(host(row))
-            spent = (row["env_steps"] >= run.goal).all()
-            if len(rows[i]) == run.turns() or spent:
-                metrics = {name: np.stack([row[name] for row in rows[i]]) for name in rows[i][0]}
-                if overflow := run.settle(groups[i], metrics, began[i]):
-                    for other in runs:
-                        other.grow_buffers(overflow)
-                    return
-                run.save_in_time()
-                rows[i], began[i] = [], time.perf_counter()
-            walks[i] = together.set_out[i](groups[i], axes[i], until[i])
 
 
 @jax.jit

@@ -35,10 +35,6 @@ class Turned:
         return self.env.horizon
 
     @property
-    def costly(self) -> bool:
-        return getattr(self.env, "costly", False)
-
-    @property
     def params(self) -> dict[str, Any]:
         return self.env.params
 

@@ -79,11 +79,6 @@ class Locomotion:
         return self.deterministic or self.simulator == "planar"
 
     @property
-    def costly(self) -> bool:
-        """Whether a step takes about as long for few worlds as for many."""
-        return self.simulator != "planar"
-
-    @property
     def task(self) -> SparseLocomotion:
         return LOCOMOTION[self.id]
 
