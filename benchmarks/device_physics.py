@@ -1,7 +1,7 @@
 """How fast the physics of the locomotion tasks is on a device, over the number of worlds.
 
     python benchmarks/device_physics.py                                # on a GPU
-    python benchmarks/device_physics.py --simulators warp mjx-warp     # MuJoCo Warp, in two ways
+    python benchmarks/device_physics.py --simulators warp              # MuJoCo Warp
     python benchmarks/device_physics.py --simulators warp --deterministic  # for equal bits
     python benchmarks/device_physics.py --worlds 8 64 --steps 5        # on a CPU, small
     python benchmarks/device_physics.py --worlds 8 --simulators planar warp --errors 4000

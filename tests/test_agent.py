@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import lpo
-from lpo import LPO, LPOS, PPO, Agent, LPOError, Policy
+from lpo import LPO, PPO, Agent, LPOError, Policy
 from lpo.bonus import RND
 
 SMALL: dict[str, Any] = dict(
@@ -67,16 +67,15 @@ def test_a_policy_loads_without_trainer_or_environment(agent, tmp_path, monkeypa
     assert small < (tmp_path / "agent.safetensors").stat().st_size / 4
 
 
-def test_there_is_a_class_for_every_row():
-    from lpo.algorithms import ALGORITHMS
-
-    rows = {getattr(lpo, name).row: getattr(lpo, name) for name in lpo.__all__ if name.isupper()}
-    rows |= {"eniac-original": lpo.ENIACOriginal}
-    assert rows.keys() == ALGORITHMS.keys()
-    assert LPOS("lpo/SparseHopper-v0").algo == "lpo-s"
-    assert Agent("lpo/SparseHopper-v0", algo="pcpg").algo == "pcpg"
+def test_lpo_and_ppo_are_rows_as_classes():
+    assert LPO("lpo/SparseHopper-v0").config == Agent("lpo/SparseHopper-v0", algo="lpo").config
+    assert PPO("lpo/SparseHopper-v0").algo == "ppo"
     with pytest.raises(LPOError, match=r"use Agent\(env, algo='ppo'\)"):
         LPO("lpo/SparseHopper-v0", algo="ppo")
+
+
+def test_a_bonus_and_an_agent_have_different_names():
+    assert not set(lpo.__all__) & set(lpo.bonus.__all__)
 
 
 def test_another_rows_class_does_not_load_it(agent, tmp_path):
@@ -169,15 +168,6 @@ def test_evaluate_will_not_disturb_the_environment_it_learns_on(countdown):
         agent.evaluate()
     agent = PPO(countdown(), eval_env=countdown(), **ALONE).learn(160)
     assert agent.evaluate(3)["return"] == 6.0
-
-
-def test_steps_still_works_with_a_warning():
-    agent = PPO("lpo/SparseHopper-v0", **SMALL, threads=1)
-    with pytest.warns(DeprecationWarning, match="total_timesteps"):
-        agent.learn(steps=160)
-    assert agent.env_steps == 160
-    with pytest.raises(LPOError, match="pass total_timesteps alone"):
-        agent.learn(160, steps=160)
 
 
 def test_environment_objects(countdown, tmp_path):

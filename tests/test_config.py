@@ -12,13 +12,12 @@ import pytest
 from gymnasium import spaces
 from hypothesis import given, settings
 
-from lpo import LPOW, Agent, algorithms, config
+from lpo import Agent, algorithms, config
 from lpo.bonus import RND, BonusPart, Elliptic, FirstVisit, NoBonus, WidthNetwork
 from lpo.cli.train import read_command
 from lpo.config import Config, configure, flat, leaves, with_options
 from lpo.envs import make
 from lpo.envs.make import observes_grid
-from lpo.envs.task import TaskOptions
 from lpo.errors import LPOError
 from lpo.math.features import Fourier, Product
 from lpo.math.nets import NetworkOptions
@@ -44,7 +43,7 @@ def test_the_papers_table():
 def test_the_default_is_one_row_for_command_and_python():
     c = configure(env="lpo/SparseWalker2d-v0")
     assert c == read_command(["--env", "lpo/SparseWalker2d-v0"]).config
-    assert c == Agent("lpo/SparseWalker2d-v0").config == LPOW("lpo/SparseWalker2d-v0").config
+    assert c == Agent("lpo/SparseWalker2d-v0").config
     assert (c.algo, flat(c)["weighing"], c.ppo.batch_size, c.task.periodic) == (
         "lpo-w", "sized-fading", 64, "auto",
     )  # fmt: skip
@@ -60,7 +59,7 @@ def test_default_is_a_name_of_the_default_row():
     c = configure("default")
     assert c == configure() == configure("lpo-w") and c.algo == "lpo-w"
     assert config.to_dict(config.Config(algo="default"))["algo"] == "lpo-w"
-    assert LPOW(algo="default").config == Agent(algo="default").config == c
+    assert Agent(algo="default").config == c
     assert read_command(["--algo", "default"]).config == c
     grid = {"name": "g", "envs": ["CartPole-v1"], "seeds": 1, "steps": 4096}
     for algos in (["default"], ["default", "lpo-w"]):
@@ -85,7 +84,6 @@ def test_the_defaults_of_sb3():
     c = configure("ppo", env="lpo/SparseWalker2d-v0", preset="sb3")
     assert c.ppo == PPOOptions(
         learning_rate=3e-4,
-        learning_rate_end=1.0,
         kl_target=0.0,
         batch_size=64,
         epochs=10,
@@ -220,28 +218,13 @@ def test_a_file_with_anything_in_it_is_read_or_refused(data, junk):
         assert config.from_json(config.to_json(c), "again") == c
 
 
-OLD = Path(__file__).parent / "data" / "run-0.1" / "config.json"
-
-
-def test_a_flat_file_of_the_first_version_is_read():
-    c = config.read(OLD)
-    assert c.task == TaskOptions(num_envs=4, threshold=0.5, threads=1)
-    assert isinstance(c.bonus, RND) and (c.bonus.beta, c.bonus.hidden) == (3.0, (8,))
-    assert c.switch == Growth(rollout=160, iterations=6)
-    assert (c.steps, c.ppo.epochs, c.evaluation.every) == (1200, 2, 400)
-
-
-def test_a_flat_file_with_idle_options_is_read():
-    """Files of 0.1 hold every option of every part."""
-    values = json.loads(OLD.read_text()) | {"algo": "ppo", "beta": 3.0}
-    assert config.from_dict(values, "here").bonus == NoBonus()
-    values |= {"algo": "pcpg", "bonus": "rnd", "start": "reset", "bonus_shape": "lpo"}
-    c = config.from_dict(values, "here")
-    assert isinstance(c.bonus, RND) and c.start == Reset()
-    values |= {"bonus": None, "bonus_inputs": "next", "features": "network"}
-    c = config.from_dict(values, "here")
-    assert isinstance(c.bonus, Elliptic)
-    assert (c.bonus.shape, c.bonus.inputs, c.bonus.features.kind) == ("lpo", "next", "network")
+def test_a_file_with_a_removed_option_loads_where_it_did_nothing():
+    values = config.to_dict(configure("lpo-s"))
+    values["ppo"]["learning_rate_end"], values["switch"]["fading"] = 1.0, "time"
+    assert config.from_dict(values, "here") == configure("lpo-s")
+    values["ppo"]["learning_rate_end"] = 0.5
+    with pytest.raises(LPOError, match=r"'learning_rate_end' was removed, and the file has 0\.5"):
+        config.from_dict(values, "here")
 
 
 @pytest.mark.parametrize(
@@ -298,21 +281,6 @@ def test_every_option_has_a_help_text_and_a_name_of_its_own():
     for name in algorithms.ALGORITHMS:
         shorts = [leaf.short for leaf in leaves(configure(name))]
         assert len(shorts) == len(set(shorts))
-
-
-def test_a_file_from_before_has_one_lambda_for_policy_critic_and_bonus():
-    def lambdas(values):
-        found = flat(config.from_dict(values, "here"))
-        return found["gae_lambda"], found["value_lambda"], found.get("lambda_int")
-
-    values = config.to_dict(configure("lpo-w", gae_lambda=0.8, value_lambda=0.7, lambda_int=0.9))
-    assert lambdas(values) == (0.8, 0.7, 0.9)
-    del values["ppo"]["value_lambda"]
-    assert lambdas(values) == (0.8, 0.8, 0.9)
-    del values["bonus"]["lambda_int"]
-    assert lambdas(values) == (0.8, 0.8, 0.8)
-    assert lambdas({"algo": "lpo", "gae_lambda": 0.7}) == (0.7, 0.7, 0.7)
-    assert lambdas({"algo": "ppo", "gae_lambda": 0.7}) == (0.7, 0.7, None)
 
 
 class Board(gymnasium.Env):

@@ -16,7 +16,8 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-from lpo.sweep.study import Run, Study, markdown, said
+from study import Run, Study, markdown, said
+
 from lpo.theory.algorithms import Critic, Options
 from lpo.theory.compare import Cell
 

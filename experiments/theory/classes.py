@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lpo.sweep.study import Run, Study, markdown, said
+from study import Run, Study, markdown, said
+
 from lpo.theory.algorithms import Options
 from lpo.theory.compare import Cell
 

@@ -14,9 +14,9 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+from study import Run, Study, markdown, mean, said, slope, spoken
 
 from lpo.report.figures import colors, panel
-from lpo.sweep.study import Run, Study, markdown, mean, said, slope, spoken
 from lpo.theory.algorithms import Options
 from lpo.theory.compare import Cell, parse_mdp
 from lpo.theory.runner import VALUE_BASED

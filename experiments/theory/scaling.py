@@ -13,9 +13,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from study import Run, Study, markdown, mean, slope, spoken
 
 from lpo.report.figures import colors, panel
-from lpo.sweep.study import Run, Study, markdown, mean, slope, spoken
 from lpo.theory.algorithms import Options
 from lpo.theory.compare import Cell
 

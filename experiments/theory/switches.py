@@ -14,11 +14,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from study import Run, Study, markdown, said
 
 from lpo.report.figures import colors, panel
 from lpo.report.runs import Runs
 from lpo.report.theory import fits
-from lpo.sweep.study import Run, Study, markdown, said
 from lpo.theory.algorithms import Options
 from lpo.theory.compare import HALVES, Cell, parse_mdp
 from lpo.theory.runner import CLASSES

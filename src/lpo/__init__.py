@@ -13,23 +13,17 @@ except PackageNotFoundError:  # a source tree that is not installed
     __version__ = "0+unknown"
 
 if TYPE_CHECKING:
-    from lpo.agent import ENIAC, LPO, LPOS, LPOW, PCPG, PPO, RND, Agent, ENIACOriginal
+    from lpo.agent import LPO, PPO, Agent
     from lpo.config import Config, configure
     from lpo.errors import LPOError
     from lpo.policy import Policy
     from lpo.runs.directory import RunDirectory
 
 __all__ = [
-    "ENIAC",
     "LPO",
-    "LPOS",
-    "LPOW",
-    "PCPG",
     "PPO",
-    "RND",
     "Agent",
     "Config",
-    "ENIACOriginal",
     "LPOError",
     "Policy",
     "RunDirectory",

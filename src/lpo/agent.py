@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
@@ -31,7 +30,7 @@ A = TypeVar("A", bound="Agent")
 class Agent:
     """An algorithm of the table with SB3's verbs: learn, evaluate, predict, save, load, close."""
 
-    row: ClassVar[str | None] = None  # the row of the table that a class below stands for
+    row: ClassVar[str | None] = None  # the row of the table that LPO and PPO stand for
 
     def __init__(
         self,
@@ -130,8 +129,6 @@ class Agent:
         self: A,
         total_timesteps: int | None = None,
         callback: Any = None,
-        *,
-        steps: int | None = None,
     ) -> A:
         """Trains for ``total_timesteps`` more environment steps.
 
@@ -140,15 +137,7 @@ class Agent:
         ``on_end(agent)``. Training stops if the function or ``on_step`` returns False.
         The first call fixes the growth schedule: K is solved from its number of steps.
         """
-        if steps is not None:
-            if total_timesteps is not None:
-                raise LPOError("learn got total_timesteps and steps; pass total_timesteps alone.")
-            message = (
-                "learn(steps=…) is deprecated and will be removed in version 0.4; write "
-                "learn(total_timesteps=…)."
-            )
-            warnings.warn(message, DeprecationWarning, stacklevel=2)
-        number = whole_number("total_timesteps", steps if steps is not None else total_timesteps)
+        number = whole_number("total_timesteps", total_timesteps)
         calls = callbacks(callback)
         if self._run is None:
             self.config = configs.with_options(self.config, {"steps": number})
@@ -297,46 +286,10 @@ def callbacks(given: Any) -> Callbacks:
     return Callbacks(*(call if callable(call) else nothing for call in found))
 
 
-class LPOW(Agent):
-    """The default: RND width on s′, weighed in units of the reward, fading as it is earned."""
-
-    row = "lpo-w"
-
-
 class LPO(Agent):
     """RND width on (s,a), growing rollouts (Algorithm 7)."""
 
     row = "lpo"
-
-
-class LPOS(Agent):
-    """RND width on (s,a), switching by online sensitivity sampling."""
-
-    row = "lpo-s"
-
-
-class ENIAC(Agent):
-    """RND width on (s,a), constant rollouts: ENIAC as the LPO paper implements it."""
-
-    row = "eniac"
-
-
-class RND(Agent):
-    """Random network distillation on s′."""
-
-    row = "rnd"
-
-
-class PCPG(Agent):
-    """Kernel width as an indicator, constant rollouts, policy cover with roll-in."""
-
-    row = "pcpg"
-
-
-class ENIACOriginal(Agent):
-    """Width network as an indicator, constant rollouts, policy cover with roll-in."""
-
-    row = "eniac-original"
 
 
 class PPO(Agent):

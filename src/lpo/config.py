@@ -2,7 +2,7 @@
 
 ``configure("lpo", env="lpo/SparseHopper-v0", beta=2.0)`` starts from a row of the table and a
 preset, and sets options by their short names. These are the names of the flags of the command line.
-The JSON of a configuration is nested like the object. The flat files of version 0.1 are read too.
+The JSON of a configuration is nested like the object.
 """
 
 from __future__ import annotations
@@ -377,7 +377,6 @@ PRESETS = {
             "periodic": (),
             "rollout": 2048,
             "learning_rate": 3e-4,
-            "learning_rate_end": 1.0,
             "kl_target": 0.0,
             "batch_size": 64,
             "epochs": 10,
@@ -492,18 +491,19 @@ def from_dict(values: Any, source: str) -> Config:
     """Returns the configuration in a JSON object. Raises LPOError for wrong names and values."""
     if not isinstance(values, dict):
         raise LPOError(f"{source} is not a configuration; pass the config.json of a run.")
-    version = values.get("format", 1)
-    if version not in (1, FORMAT):
+    if values.get("format") != FORMAT:
         raise LPOError(
-            f"{source} is a configuration of format {version!r}; install a newer version of lpo."
+            f"{source} is a configuration of format {values.get('format')!r}, and this version of "
+            f"lpo reads format {FORMAT}; read it with the version that wrote it."
         )
     try:
-        if version == 1:
-            return from_version_1(dict(renamed(k, v) for k, v in values.items()))
-        c = _built(Config, {k: v for k, v in values.items() if k != "format"})
-        return one_lambda(c, (values.get("ppo") or {}) | (values.get("bonus") or {}))
+        return _built(Config, {k: v for k, v in values.items() if k != "format"})
     except LPOError as error:
         raise LPOError(f"{source}: {error}") from None
+
+
+# Options that were removed, with the value at which they did nothing.
+REMOVED = {"learning_rate_end": 1.0, "fading": "time"}
 
 
 def renamed(name: str, value: Any) -> tuple[str, Any]:
@@ -514,16 +514,6 @@ def renamed(name: str, value: Any) -> tuple[str, Any]:
     return new, "ends" if value else "across"
 
 
-def one_lambda(c: Config, given: Mapping[str, Any]) -> Config:
-    """Returns the configuration with the policy's λ for each other λ that a file does not name.
-
-    Files from before the bonus and the reward's critic had their own name one λ alone.
-    """
-    has = {leaf.short for leaf in leaves(c)}
-    missing = [name for name in ("lambda_int", "value_lambda") if name in has - set(given)]
-    return with_options(c, dict.fromkeys(missing, c.ppo.gae_lambda))
-
-
 def _built(cls: type, values: Any) -> Any:
     """Returns the object of a class from nested dictionaries."""
     if not isinstance(values, dict):
@@ -532,6 +522,9 @@ def _built(cls: type, values: Any) -> Any:
     for written, stated in values.items():
         name, value = renamed(written, stated)
         option = fields_of(cls).get(name)
+        if option is None and name in REMOVED:
+            check_removed(name, value)
+            continue
         if option is None:
             raise LPOError(f"There is no option {name!r}; {nearest(str(name), fields_of(cls))}")
         plain = bare(option.hint)
@@ -544,38 +537,20 @@ def _built(cls: type, values: Any) -> Any:
     return cls(**made)
 
 
+def check_removed(name: str, value: Any) -> None:
+    """Raises LPOError where a file gives a removed option a value that did something."""
+    if value != REMOVED[name]:
+        raise LPOError(
+            f"The option {name!r} was removed, and the file has {value!r} for it; train a new run "
+            "without it."
+        )
+
+
 def _built_part(option: Option, value: Any) -> Any:
     if not isinstance(value, dict) or not isinstance(value.get("kind"), str):
         raise LPOError(wrong_value(option, value))
     cls = bare(option.hint).kinds.get(value["kind"])
     return _built(cls, {k: v for k, v in value.items() if k != "kind"})
-
-
-def from_version_1(values: Mapping[str, Any]) -> Config:
-    """Returns the configuration of a flat file of 0.1, which holds every option of every part."""
-    names = _version_1_names()
-    for name in values:
-        if name not in names:
-            raise LPOError(f"There is no option {name!r}; {nearest(str(name), names)}")
-    given = {k: v for k, v in values.items() if v is not None}
-    algo = given.pop("algo", "lpo")
-    row = algorithms.get(algo)
-    c = Config(algo=algo, bonus=row.bonus, switch=row.switch, start=row.start)
-    for name in CHOICES:
-        if name in given and name in choices_of(c):
-            c = with_part(c, name, given[name])
-    has = {leaf.short for leaf in leaves(c)}
-    c = with_options(c, {k: v for k, v in given.items() if k in has})
-    return one_lambda(c, given)
-
-
-def _version_1_names() -> set[str]:
-    """Returns the options of our own parts, as 0.1 had them."""
-    tables = [base.kinds.ours.values() for base in CHOICES.values()]
-    parts = {name for table in tables for cls in table for name in shorts_of(cls)}
-    return (
-        parts | {leaf.short for leaf in leaves(Config())} | set(choices_of(Config())) | {"features"}
-    )
 
 
 def read(path: Path) -> Config:

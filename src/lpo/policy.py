@@ -25,7 +25,6 @@ from lpo.envs.angles import Angles
 from lpo.envs.codec import Codec
 from lpo.envs.faults import Misfit
 from lpo.envs.spaces import from_dict, to_dict
-from lpo.envs.task import CUSTOM
 from lpo.errors import LPOError
 from lpo.math import distributions, trees
 from lpo.math.nets import ActorCritic, Layer, Net
@@ -141,28 +140,16 @@ class Saved(NamedTuple):
 
 
 def codec_of(record: dict[str, Any], c: Config, source: str) -> SpaceCodec:
-    """Returns the translation between the user's observations and actions and the flat ones.
-
-    Checkpoints of 0.1 do not hold the spaces. For them the environment is made once to read them.
-    """
+    """Returns the translation between the user's observations and actions and the flat ones."""
     saved = record.get("spaces")
-    if isinstance(saved, dict):
-        return Codec(
-            c.task.env,
-            from_dict(saved.get("observation")),
-            from_dict(saved.get("action")),
-            angles_of(record, source),
-        )
-    if c.task.env == CUSTOM:
-        raise LPOError(
-            f"{source} was trained by lpo 0.1 on an environment object; load it with "
-            "Agent.load(…, env=…)."
-        )
-    env = c.task.make(1)
-    try:
-        return env.codec
-    finally:
-        env.close()
+    if not isinstance(saved, dict):
+        raise LPOError(f"{source} does not say what it observes; pass a complete run.")
+    return Codec(
+        c.task.env,
+        from_dict(saved.get("observation")),
+        from_dict(saved.get("action")),
+        angles_of(record, source),
+    )
 
 
 def angles_of(record: dict[str, Any], source: str) -> Angles:

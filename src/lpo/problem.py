@@ -19,7 +19,6 @@ class Problem(NamedTuple):
     steps: int  # the budget of the run, in environment steps
     rollout: int  # N
     gamma: float  # discount of the reward stream
-    hidden: tuple[int, ...]  # layers of a critic
     obs_clip: float  # of normalised observations
     compute: Compute = PLAIN  # how networks are applied and trained on the device of the run
 

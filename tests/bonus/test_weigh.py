@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 from lpo.bonus.weigh import (
-    Balanced,
-    BalancedFading,
     Fading,
     Fixed,
     Sized,
@@ -128,42 +126,4 @@ def test_sized_weights_fade_too():
     a = jnp.stack([jnp.full((4, 2), 4.0), jnp.full((4, 2), -0.5)])
     weights, _, metrics = rule.update(rule.init(), STREAMS, a, FOUND)
     np.testing.assert_allclose(weights, [2.0, 0.7], rtol=1e-6)
-    assert set(metrics) == {"advantage/ext_weight", "advantage/int_weight", "rollout/earned"}
-
-
-def test_balanced_weights_are_over_the_recent_sizes():
-    """α = 2, β = 1; |Â_ext| = 4, |Â_int| = .5, then 0 and .5, with a half-life of 8 steps.
-
-    First 2/4 and 1/.5. Then the mean square of Â_ext is 4·16/12 = 5.333, its weight 2/2.309 = .866.
-    """
-    rule = Balanced(memory=8.0, floor=0.03).make()
-    a = jnp.stack([jnp.full((4, 2), 4.0), jnp.full((4, 2), -0.5)])
-    weights, state, _ = rule.update(rule.init(), STREAMS, a, FOUND)
-    np.testing.assert_allclose(weights, [0.5, 2.0], rtol=1e-6)
-    weights, _, _ = rule.update(state, STREAMS, a * jnp.array([0.0, 1.0])[:, None, None], NOTHING)
-    np.testing.assert_allclose(weights, [0.866025, 2.0], rtol=1e-5)
-
-
-def test_before_any_reward_the_error_of_the_critic_has_no_weight():
-    """Nor does it count once a reward has come: the size of Â_ext is that of its first rollout."""
-    rule = Balanced(memory=8.0, floor=0.03).make()
-    noise = jnp.ones((2, 4, 2))
-    weights, state, _ = rule.update(rule.init(), STREAMS, noise, NOTHING)
-    np.testing.assert_allclose(weights, [0.0, 1.0], rtol=1e-6)
-    weights, _, _ = rule.update(state, STREAMS, 4 * noise, FOUND)
-    assert float(weights[0]) == pytest.approx(2 / 4)
-
-
-def test_a_small_reward_advantage_is_not_blown_up():
-    rule = Balanced(memory=8.0, floor=0.03).make()
-    weights, _, _ = rule.update(rule.init(), STREAMS, jnp.full((2, 4, 2), 1e-3), FOUND)
-    assert float(weights[0]) == pytest.approx(2 / 0.03)
-
-
-def test_both_rules_together():
-    """Fading gives β = .35, as above; balanced then divides by the sizes 4 and .5."""
-    rule = BalancedFading(memory=8.0, floor=0.03, beta_earned=0.2, earned_share=0.5).make()
-    a = jnp.stack([jnp.full((4, 2), 4.0), jnp.full((4, 2), -0.5)])
-    weights, _, metrics = rule.update(rule.init(), STREAMS, a, FOUND)
-    np.testing.assert_allclose(weights, [0.5, 0.7], rtol=1e-6)
     assert set(metrics) == {"advantage/ext_weight", "advantage/int_weight", "rollout/earned"}

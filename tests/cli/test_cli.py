@@ -246,7 +246,7 @@ def test_a_full_disk_is_reported_and_the_run_resumes(tmp_path):
 
 def test_a_reader_that_goes_away_is_no_error():
     """As in `lpo doctor RUN | head`: the pipe is closed before anything is written."""
-    old = Path(__file__).parents[1] / "data" / "run-0.1"
+    old = Path(__file__).parents[1] / "data" / "run-0.2"
     command = [sys.executable, "-u", "-m", "lpo.cli", "doctor", old]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stderr is not None

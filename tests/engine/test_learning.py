@@ -6,7 +6,7 @@ A score is the mean of the last five evaluations, as in every report.
 import numpy as np
 import pytest
 
-from lpo import ENIAC, LPO, LPOS, PCPG, PPO, RND, Agent
+from lpo import LPO, Agent
 
 
 def final(agent: Agent, metric: str) -> float:
@@ -24,9 +24,9 @@ def test_lpo_learns_sparse_hopper():
 
 
 @pytest.mark.learning
-@pytest.mark.parametrize("algorithm", [PPO, RND, ENIAC])
-def test_peers_learn_sparse_hopper(algorithm):
-    agent = algorithm("lpo/SparseHopper-v0", seed=0).learn(200_000)
+@pytest.mark.parametrize("algo", ["ppo", "rnd", "eniac"])
+def test_peers_learn_sparse_hopper(algo):
+    agent = Agent("lpo/SparseHopper-v0", algo=algo, seed=0).learn(200_000)
     assert final(agent, "eval/normalized_return") >= 0.5
 
 
@@ -50,7 +50,7 @@ def test_lpo_finds_the_goal_of_the_sparse_mountain_car(seed):
 @pytest.mark.learning
 def test_the_sensitivity_switch_learns_sparse_hopper_with_fewer_changes_than_growth():
     """Within 200k steps, where `lpo` changes its policy 58 times."""
-    agent = LPOS("lpo/SparseHopper-v0", seed=0).learn(200_000)
+    agent = Agent("lpo/SparseHopper-v0", algo="lpo-s", seed=0).learn(200_000)
     assert final(agent, "eval/normalized_return") >= 0.5
     assert agent.metrics[-1]["switch/count"] < 58
 
@@ -58,8 +58,8 @@ def test_the_sensitivity_switch_learns_sparse_hopper_with_fewer_changes_than_gro
 @pytest.mark.learning
 def test_a_policy_cover_opens_the_lock():
     """PC-PG on the bidirectional lock of length 5: the better of the two locks."""
-    agent = PCPG(
-        "lpo/CombinationLock-v0", seed=0, learning_rate=1e-3, intrinsic_ends="ends",
+    agent = Agent(
+        "lpo/CombinationLock-v0", algo="pcpg", seed=0, learning_rate=1e-3, intrinsic_ends="ends",
         gamma_int=0.99, alpha=1.0, beta=5.0,
     ).learn(200_000)  # fmt: skip
     assert final(agent, "eval/return") >= 0.9

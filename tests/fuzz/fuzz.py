@@ -163,7 +163,7 @@ def sound_configs() -> list[bytes]:
 
     found = [config.to_json(config.configure(name)) for name in algorithms.ALGORITHMS]
     found.append(config.to_json(config.configure("lpo", env="this:Name-v0", env_kwargs={"a": 1})))
-    found.append((ROOT / "tests" / "data" / "run-0.1" / "config.json").read_text())
+    found.append((ROOT / "tests" / "data" / "run-0.2" / "config.json").read_text())
     return [text.encode() for text in found]
 
 

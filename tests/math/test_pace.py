@@ -1,14 +1,8 @@
 """The learning rate that follows the KL of the updates, on numbers worked out by hand."""
 
-from typing import NamedTuple
-
 import jax.numpy as jnp
-import numpy as np
 import pytest
-from jax import Array
 
-from lpo.errors import LPOError
-from lpo.math import trees
 from lpo.math.ppo import next_pace
 
 
@@ -26,16 +20,3 @@ from lpo.math.ppo import next_pace
 )
 def test_the_pace_follows_the_kl(pace, kl, target, then):
     assert float(next_pace(jnp.float32(pace), jnp.float32(kl), target)) == pytest.approx(then)
-
-
-class State(NamedTuple):
-    iteration: Array
-    pace: Array
-    learned: Array
-
-
-def test_a_checkpoint_from_before_has_a_pace_of_one_and_has_learned_from_no_step():
-    like = State(jnp.int32(0), jnp.float32(1), jnp.int32(0))
-    assert trees.unflatten("train", like, {"train.iteration": np.array(3, np.int32)}) == (3, 1, 0)
-    with pytest.raises(LPOError, match=r"does not fit its configuration at train\.iteration"):
-        trees.unflatten("train", like, {"train.pace": np.array(1, np.float32)})

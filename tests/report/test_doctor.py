@@ -224,7 +224,7 @@ def test_recorded_runs_are_told_as_the_results_tell_them():
 
 
 def test_many_runs_are_counted_and_a_few_told(capsys):
-    old = Path(__file__).parents[1] / "data" / "run-0.1"
+    old = Path(__file__).parents[1] / "data" / "run-0.2"
     words = examine([old])
     assert words[0] == f"run    {old}" and words[1].startswith("why    ")
     lpo.cli.main(["doctor", str(RESULTS / "components/results/lock10.parquet")])

@@ -3,6 +3,7 @@
 import runpy
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,6 @@ import pytest
 pytest.importorskip("numba")
 
 from lpo.report.theory import color_of, fits, step_curves, switch_curves, switches_against_n
-from lpo.sweep.study import Study, read
 
 ROOT = Path(__file__).parents[2]
 STUDIES = ROOT / "experiments" / "theory"
@@ -20,9 +20,14 @@ packed = pytest.mark.skipif(
 )
 
 
+@pytest.fixture(autouse=True)
+def beside_the_studies(monkeypatch):
+    monkeypatch.syspath_prepend(STUDIES)
+
+
 @cache
-def study(name: str) -> Study:
-    return runpy.run_path(str(STUDIES / f"{name}.py"))["STUDY"]
+def script(name: str) -> dict[str, Any]:
+    return runpy.run_path(str(STUDIES / f"{name}.py"))
 
 
 @packed
@@ -34,10 +39,11 @@ def test_every_study_is_known_here():
 @pytest.mark.parametrize("name", NAMES)
 def test_the_tables_of_a_study_are_those_of_its_packed_runs(name):
     """Every cell of the grid is in the file, once, and the page prints its tables as they are."""
-    runs, grid = read(STUDIES / "results" / f"{name}.parquet"), study(name).grid
+    study = script(name)["STUDY"]
+    runs, grid = script("study")["read"](STUDIES / "results" / f"{name}.parquet"), study.grid
     assert sorted(run.cell.key for run in runs) == sorted(cell.key for cell in set(grid))
     page = (ROOT / "docs" / "results" / "theory.md").read_text(encoding="utf-8")
-    for table in study(name).table(runs).split("\n\n"):
+    for table in study.table(runs).split("\n\n"):
         assert table in page
 
 

@@ -47,7 +47,8 @@ def test_half_a_pair_does_not_count(tmp_path):
 
 def test_foreign_files_are_refused(tmp_path):
     (tmp_path / "x.safetensors").write_bytes(b"not safetensors")
-    record = {"format": 1, "sha256": hashlib.sha256(b"not safetensors").hexdigest()}
+    record = {"format": 2, "sha256": hashlib.sha256(b"not safetensors").hexdigest()}
+    record["record_sha256"] = checkpoint.digest(record)
     (tmp_path / "x.json").write_text(json.dumps(record))
     with pytest.raises(LPOError, match="not a safetensors file"):
         checkpoint.load(tmp_path / "x.safetensors")

@@ -12,7 +12,7 @@ import pytest
 
 from lpo.errors import LPOError
 from lpo.runs import store
-from lpo.runs.record import Record, read_directory, with_new_names
+from lpo.runs.record import Record
 from lpo.runs.store import About
 
 ABOUT = About("tiny", "0" * 40, {"lpo": "0.1.0"}, "made by hand")
@@ -276,31 +276,3 @@ def test_a_policy_is_packed_with_its_run_and_outlives_packing_again(tmp_path):
     assert [run.policy for run in store.read(out).records] == [b"weights"]
     store.pack([out], again, {})
     assert [run.policy for run in store.read(again).records] == [b"weights"]
-
-
-OLD = {"env_steps": 1, "eval/success": 0.5, "rollout/success": 0.1}
-RENAMED = {"env_steps": 1, "eval/normalized_return": 0.5, "rollout/normalized_return": 0.1}
-
-
-def test_the_success_of_version_0_1_gets_its_name():
-    assert with_new_names([OLD], {"max_return": 10.0}, old=True) == [RENAMED]
-    assert with_new_names([OLD], {}, old=True) == [{"env_steps": 1}]
-    assert with_new_names([OLD], {"max_return": None}, old=True) == [{"env_steps": 1}]
-
-
-def test_the_success_of_today_keeps_its_name():
-    both = [RENAMED | {"eval/success": 1.0}]
-    assert with_new_names(both, {"max_return": 10.0}, old=False) == both
-    assert with_new_names([OLD], {"max_return": 10.0}, old=False) == [OLD]
-    assert with_new_names([OLD], {}, old=False) == [OLD]
-
-
-@pytest.mark.parametrize(
-    ("config", "row"), [('{"seed": 0}', RENAMED), ('{"format": 2, "seed": 0}', OLD)]
-)
-def test_a_directory_of_version_0_1_is_known_by_its_configuration(tmp_path, config, row):
-    """0.1 wrote no format into config.json."""
-    run = write_sweep(tmp_path / "swept") / "x-s0"
-    (run / "config.json").write_text(config)
-    (run / "metrics.jsonl").write_text(json.dumps(OLD) + "\n")
-    assert read_directory(run).rows == [row]

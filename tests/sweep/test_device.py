@@ -158,7 +158,7 @@ def test_axes_differ_between_the_runs_of_one_program():
 
 @pytest.mark.slow
 def test_first_states_weights_and_ramps_differ_between_the_runs_of_one_program():
-    parts = {"scale": "size", "weighing": "balanced-fading", "switch": "ramp", "ramp_rollout": 96}
+    parts = {"scale": "size", "weighing": "sized-fading", "switch": "ramp", "ramp_rollout": 96}
     c = small("eniac", **parts)
     axes = {"value_gain": [1.0, 0.0], "beta_earned": [0.1, 0.5], "ramp_until": [1000.0, 100.0]}
     both, log = trained(c, [7, 7], axes)
@@ -201,7 +201,7 @@ def test_results_are_ordinary_runs(tmp_path, capsys):
     assert "3 runs" in said and "steps/s" in said and "median" in said and "success" in said
     assert said.count("\nwhy    ") == 3  # a diagnosis of each run, as without --device
     runs = Runs([out])
-    assert [run.config.seed for run in runs.runs] == [0, 1, 2]
+    assert [run.seed for run in runs.runs] == [0, 1, 2]
     assert all(run.finished and run.switches > 3 for run in runs.runs)
     assert command("report", out, "--no-clips") == 0
     assert command("plot", out, "--out", tmp_path / "curve.png") == 0

@@ -10,8 +10,8 @@ import pytest
 from lpo.engine.rollout import empty_rollout
 from lpo.math import features
 from lpo.switch import Look, Rows, sensitivity
-from lpo.switch.sensitivity import Sight, by_progress, dimension, inverse_of
 from lpo.switch.sensitivity import absorb as absorb_block
+from lpo.switch.sensitivity import dimension, inverse_of
 
 RHO = 1.0
 absorb = jax.jit(absorb_block)
@@ -98,11 +98,11 @@ SIZE, ENVS, SMALLEST = 4, 4, 320
 
 
 @lru_cache
-def make_switch(tau=0.3, memory=None, largest=6400, num_features=16, bandwidth=1.0, pace=None):
+def make_switch(tau=0.3, memory=None, largest=6400, num_features=16, bandwidth=1.0):
     state_only = features.reader("s", SIZE, 0, lambda action: action)
     return sensitivity(
         features.fourier(SIZE, num_features, bandwidth),
-        lambda look: state_only.read(look.rollout),
+        state_only.read,
         num_envs=ENVS,
         smallest=SMALLEST,
         largest=largest,
@@ -110,7 +110,6 @@ def make_switch(tau=0.3, memory=None, largest=6400, num_features=16, bandwidth=1
         memory=memory,
         factor=8.0,
         horizon=100_000,
-        pace=pace,
     )
 
 
@@ -171,59 +170,6 @@ def test_fading_bounds_what_is_remembered():
     sizes, log, _ = rollouts(make_switch(tau=0.3, memory=2000), stationary(), 25)
     assert log[-1]["switch/zhat"] < 1.6 * 2885
     assert sizes[-6:].mean() == pytest.approx(sizes[-12:-6].mean(), rel=0.5)
-
-
-def speeds(rates, half_life=500.0):
-    """The pace after each of these rates of reward, 80 steps each."""
-    pace = by_progress(half_life)
-    rewards = jnp.asarray(np.broadcast_to(np.reshape(rates, (-1, 1, 1)), (len(rates), 20, 4)))
-
-    def look(state, reward):
-        empty = jax.tree.map(jnp.asarray, empty_rollout(20, 4, 1, 0))
-        data = empty._replace(reward=reward.astype(jnp.float32), valid=jnp.ones((20, 4), bool))
-        state = pace.watch(state, Sight(data, None, None, 80))
-        return state, pace.speed(state)
-
-    return np.asarray(jax.lax.scan(look, pace.init(), rewards)[1])
-
-
-def test_a_rate_that_stands_still_has_no_pace():
-    """No reward, a steady rate, and a steady rate with noise, over 32 half-lives."""
-    noise = np.random.default_rng(0).random(200) < 0.3
-    assert speeds(np.zeros(200)).max() == 0
-    assert speeds(np.full(200, 0.5)).max() < 1e-3
-    assert speeds(noise)[50:].mean() < 0.1
-
-
-def test_a_rate_that_changes_has_pace_and_loses_it_when_it_stands():
-    """It climbs for 16 half-lives, stays, and falls; z = ¾ in a steady climb, so the pace is 1."""
-    climb, stay = np.linspace(0, 1, 100), np.ones(400)
-    pace = speeds(np.concatenate([climb, stay, climb[::-1]]))
-    assert pace[60:100].min() > 0.9
-    assert pace[450:500].max() < 0.1
-    assert pace[560:].min() > 0.9
-
-
-@pytest.mark.slow
-def test_the_loop_is_closed_by_progress_alone():
-    """τ = .3 and a half-life of 500 steps: with time alone a switch every .3·500/ln 2 ≈ 216 steps,
-    that is, the smallest rollouts of 320. By progress a run that climbs has the same, and a run
-    that stalls, without reward or with a steady one, has rollouts that grow."""
-    open_loop, closed = make_switch(memory=500), make_switch(memory=500, pace=by_progress(500.0))
-
-    def last_sizes(switch, reward):
-        state, sizes, source, total = switch.init(jax.random.key(0)), [], stationary(), 0
-        for _ in range(14):
-            size, state, _ = rollout(switch, state, source, reward(total))
-            sizes, total = [*sizes, size], total + size
-        return np.mean(sizes[-4:])
-
-    climbs, nothing, steady = (lambda t: t / 10_000), (lambda t: 0.0), (lambda t: 0.5)
-    same = [last_sizes(open_loop, reward) for reward in (climbs, nothing, steady)]
-    assert same[0] == same[1] == same[2]
-    stalled = [last_sizes(closed, reward) for reward in (nothing, steady)]
-    assert last_sizes(closed, climbs) < 1.5 * same[0]
-    assert min(stalled) > 3 * same[0]
 
 
 def test_features_have_norm_one_and_the_kernel_they_claim():

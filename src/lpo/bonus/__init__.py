@@ -10,8 +10,6 @@ from lpo.bonus.scale import ByReturns, BySize, Scale, ScaleOptions
 from lpo.bonus.sensitivity import Sensitivity
 from lpo.bonus.visits import Constant, Visits
 from lpo.bonus.weigh import (
-    Balanced,
-    BalancedFading,
     Fading,
     Fixed,
     Sized,
@@ -25,8 +23,6 @@ from lpo.bonus.width import WidthNetwork, width_network
 __all__ = [
     "ICM",
     "RND",
-    "Balanced",
-    "BalancedFading",
     "Bonus",
     "BonusOptions",
     "BonusPart",

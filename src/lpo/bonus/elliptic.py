@@ -19,7 +19,6 @@ from jax import Array
 
 from lpo.bonus.base import Bonus, BonusPart
 from lpo.bonus.shape import Shape, WidthOptions, shaped, width_metrics
-from lpo.errors import LPOError, named
 from lpo.math.arrays import lift
 from lpo.math.features import FeatureOptions, Features, Fourier
 from lpo.options import Axis, Positive, Short, options
@@ -39,13 +38,6 @@ class Elliptic(WidthOptions):
     """ε of the width: how much two functions may differ on the data (sum of squares)."""
     features: FeatureOptions = Fourier()
     """Features of the inputs of the bonus."""
-
-    def __post_init__(self) -> None:
-        if not self.features.frozen:
-            raise LPOError(
-                f"The elliptic bonus needs features that training does not change, but "
-                f"{named('features')} is {self.features.kind}; choose fourier, network or product."
-            )
 
     def novelty(self, problem: Problem) -> Bonus:
         size, read = problem.reader(self.inputs)

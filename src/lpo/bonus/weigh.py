@@ -1,13 +1,10 @@
 """How the two advantages are weighed: Â = w_ext Â_ext + w_int Â_int (line 8 of Algorithm 7).
 
-The paper's weights are fixed, w = (α, β). Three other rules, the last one alone or with another:
+The paper's weights are fixed, w = (α, β). Two other rules, alone or together:
 
 sized: w = (α, β/σ_int), where σ is the recent root mean square of an advantage. So β is the size
     of the bonus advantage, in units of the reward. Until a reward other than 0 has been met, Â_ext
     is an error of the critic and nothing else, and its weight is 0.
-
-balanced: w = (α/max(σ_ext, floor), β/σ_int). So β is the ratio of the two, whatever the reward.
-    What came before the first reward does not enter σ_ext.
 
 fading: β becomes β + (β′ − β)·min{1, m/m′}: β where no reward is earned, and β′ once the share m of
     steps that earn reward has reached m′. A step counts by the next reward r of its episode, k
@@ -78,7 +75,6 @@ def fixed() -> Weigh:
 
 
 Memory = Annotated[Axis[Positive], Short("weighing_memory")]
-Floor = Annotated[Axis[Positive], Short("weighing_floor")]
 
 
 @Weighing.kinds.add
@@ -109,48 +105,6 @@ def sized(half_life: Scalar) -> Weigh:
         return weights, SizedState(met, bonus), weight_metrics(weights)
 
     return Weigh(lambda: SizedState(jnp.bool_(False), no_average()), update)
-
-
-@Weighing.kinds.add
-@options
-class Balanced(Weighing):
-    """α and β over the sizes of their advantages."""
-
-    kind: ClassVar[str] = "balanced"
-    memory: Memory = 20_000.0
-    """Half-life of the sizes, in environment steps."""
-    floor: Floor = 0.03
-    """Smallest size that the reward advantage is divided by, in units of the reward."""
-
-    def make(self) -> Weigh:
-        return balanced(self.memory, self.floor)
-
-
-class BalancedState(NamedTuple):
-    met: Array  # [] a reward other than 0 has been met
-    ext: Average  # of Â_ext², since then
-    int: Average  # of Â_int²
-
-
-def balanced(half_life: Scalar, floor: Scalar) -> Weigh:
-    """Returns the weights (α/max(σ_ext, floor), β/σ_int)."""
-
-    def init() -> BalancedState:
-        return BalancedState(jnp.bool_(False), no_average(), no_average())
-
-    def update(state: BalancedState, streams: Streams, a: Array, rollout: Rollout):
-        met = state.met | (rollout.valid & (rollout.reward != 0)).any()
-        count, squares = rollout.valid.sum(), (a**2).sum((1, 2))
-        state = BalancedState(
-            met,
-            add_to_average(state.ext, met * squares[0], met * count, half_life),
-            add_to_average(state.int, squares[1], count, half_life),
-        )
-        ext = met / jnp.maximum(jnp.sqrt(state.ext.value), floor)
-        weights = streams.weights * jnp.array([ext, 1 / jnp.sqrt(state.int.value + 1e-16)])
-        return weights, state, weight_metrics(weights)
-
-    return Weigh(init, update)
 
 
 @Weighing.kinds.add
@@ -210,22 +164,6 @@ def fading(
         return weights, state, weight_metrics(weights) | {"rollout/earned": state.value}
 
     return Weigh(no_average, update)
-
-
-@Weighing.kinds.add
-@options
-class BalancedFading(Balanced, Fading):
-    """Both: β fades once reward is earned, and both weights are over their sizes."""
-
-    kind: ClassVar[str] = "balanced-fading"
-    memory: Memory = 20_000.0
-    """Half-life of the sizes and of the share of steps that earn reward, in environment steps."""
-
-    def make(self) -> Weigh:
-        return one_after_the_other(
-            self.fade(),
-            balanced(self.memory, self.floor),
-        )
 
 
 @Weighing.kinds.add

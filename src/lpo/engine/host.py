@@ -104,7 +104,7 @@ class Trainer:
             self.env_steps += (stop - row) * num_envs
             self.buffer.valid[stop:] = self.buffer.taken[stop:] = False
             rollout = self.buffer._replace(last_obs=self.obs)
-            look = Look(rollout, Rows(row, stop), self.state.params, self.state.moments)
+            look = Look(rollout, Rows(row, stop))
             began = time.perf_counter()
             fire, self.switch_state, metrics = switch.update(self.switch_state, look)
             row, fire = stop, bool(fire)

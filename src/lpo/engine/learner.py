@@ -39,7 +39,6 @@ class TrainState(NamedTuple):
     params: ActorCritic
     opt: Any
     pace: Array  # [] part of the learning rate
-    learned: Array  # [] environment steps that were learned from
     moments: Moments  # of the observations
     bonus: Any
     weigh: Any
@@ -72,7 +71,6 @@ class Parts(NamedTuple):
     adam: Adam
     compute: Compute
     obs_size: int
-    budget: int  # environment steps of the whole run
     observe: Callable[[Moments, Array, Array], Moments]
 
 
@@ -90,7 +88,6 @@ def assemble(c: Config, problem: Problem) -> Parts:
         adam=ppo.adam_of(c.ppo),
         compute=problem.compute,
         obs_size=problem.obs_size,
-        budget=problem.steps,
         observe=update_moments if c.network.normalize_obs else lambda moments, x, weight: moments,
     )
 
@@ -123,7 +120,6 @@ def init_state(p: Parts, seed: int | Array) -> TrainState:
         params=params,
         opt=p.adam.optim().init(params),
         pace=jnp.float32(1),
-        learned=jnp.int32(0),
         moments=init_moments(p.obs_size),
         bonus=p.bonus.init(jax.random.fold_in(key, BONUS_INIT)),
         weigh=p.weigh.init(),
@@ -172,7 +168,6 @@ def prepare(p: Parts, state: TrainState, rollout: Rollout) -> Prepared:
 def learn(p: Parts, state: TrainState, rollout: Rollout) -> tuple[TrainState, dict[str, Array]]:
     """Lines 7 to 10 of Algorithm 7, in one compiled call for rollouts of every length."""
     ready = prepare(p, state, rollout)
-    left = ppo.left_over(state.learned, p.budget, p.update.learning_rate_end)
     params, opt, stats = ppo.update(  # line 9
         state.params,
         state.opt,
@@ -180,7 +175,7 @@ def learn(p: Parts, state: TrainState, rollout: Rollout) -> tuple[TrainState, di
         rollout.valid.reshape(-1),
         component_key(state, PPO_ORDER),
         dist=p.dist,
-        adam=p.adam._replace(learning_rate=state.pace * left * p.adam.learning_rate),
+        adam=p.adam._replace(learning_rate=state.pace * p.adam.learning_rate),
         coefficients=ppo.coefficients(p.update),
         epochs=p.update.epochs,
         batch_size=p.update.batch_size,
@@ -192,16 +187,14 @@ def learn(p: Parts, state: TrainState, rollout: Rollout) -> tuple[TrainState, di
         ready.bonus, rollout, component_key(state, BONUS_ORDER)
     )
     metrics = {**ready.metrics, **fitted, **summary(params, stats, ready, rollout)}
-    metrics["policy/pace"] = state.pace * left
+    metrics["policy/pace"] = state.pace
     pace = ppo.next_pace(state.pace, stats["kl"], p.update.kl_target)
-    learned = state.learned + rollout.valid.sum()
     state = TrainState(
         state.seed,
         state.iteration + 1,
         params,
         opt,
         pace,
-        learned,
         ready.moments,
         bonus,
         ready.weigh,
@@ -227,7 +220,6 @@ def problem_of(c: Config, space: Space, compute: Compute = PLAIN) -> Problem:
         steps=c.steps,
         rollout=c.switch.rollout,
         gamma=c.ppo.gamma_ext,
-        hidden=c.network.hidden,
         obs_clip=c.network.obs_clip,
         compute=compute,
     )

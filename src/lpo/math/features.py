@@ -18,7 +18,6 @@ from jaxtyping import Bool, Float, Key
 
 from lpo.math.arrays import Scalar, lift
 from lpo.math.distributions import ActionFeatures
-from lpo.math.nets import Net, apply_net
 from lpo.math.normalize import Moments, init_moments, normalize, update_moments
 from lpo.options import Axis, Kinds, Part, Positive, Short, options
 from lpo.types import Rollout
@@ -71,7 +70,6 @@ class FeatureOptions(Part):
     """The features of (s,a) over which a width or a sensitivity is measured."""
 
     kinds: ClassVar[Kinds[FeatureOptions]] = Kinds("feature map")
-    frozen: ClassVar[bool] = True  # the same input always has the same features
 
     def make(self, input_size: int, obs_size: int) -> Features:
         """Returns the map for inputs of ``input_size``, of which ``obs_size`` are the state."""
@@ -102,15 +100,6 @@ class Fourier(FeatureOptions):
 
     def make(self, input_size: int, obs_size: int) -> Features:
         return fourier(input_size, self.number, self.bandwidth)
-
-
-@FeatureOptions.kinds.add
-@options
-class Critic(Fourier):
-    """Random Fourier features over the critic's last hidden layer and the action."""
-
-    kind: ClassVar[str] = "critic"
-    frozen: ClassVar[bool] = False
 
 
 def fourier(input_size: int, num_features: int, bandwidth: Scalar) -> Features[FeatureState]:
@@ -194,9 +183,3 @@ def product(obs_size: int, action_size: int) -> Features[tuple[()]]:
 
     size = obs_size * max(action_size, 1)
     return Features(size, init, observe, apply)
-
-
-def critic_layer(critics: Net[Array], obs: Float[Array, "*B O"]) -> Float[Array, "*B H"]:
-    """Returns the last hidden layer of the first (reward) critic, at normalised observations."""
-    hidden = tuple(layer._replace(w=layer.w[0], b=layer.b[0]) for layer in critics[:-1])
-    return jnp.tanh(apply_net(hidden, obs))

@@ -30,9 +30,6 @@ class PPOOptions:
     critic, `lambda_int`."""
     learning_rate: Axis[Positive] = 1e-4
     """Adam's step size for policy and critics."""
-    learning_rate_end: Axis[Unit] = 1.0
-    """Final learning rate as a fraction of `learning_rate`; the decay is linear. 1: constant. A
-    resumed run with more steps uses a new line."""
     kl_target: Axis[NonNegative] = 0.0
     """Target KL of an update. The learning rate is lowered when the KL is above it and raised again
     when it is below, at most to `learning_rate`. 0: off."""
@@ -121,11 +118,6 @@ def loss(
 def adam_of(c: PPOOptions) -> Adam:
     """Returns the optimiser of policy and critics."""
     return Adam(c.learning_rate, c.adam_eps, c.max_grad_norm)
-
-
-def left_over(learned: Array, budget: int, end: Scalar) -> Array:
-    """Returns the part of the learning rate that is left: 1 at first, ``end`` after ``budget``."""
-    return 1 - (1 - end) * jnp.minimum(learned / budget, 1)
 
 
 def next_pace(pace: Array, kl: Array, target: Scalar) -> Array:

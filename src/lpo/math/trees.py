@@ -10,8 +10,6 @@ import numpy as np
 from lpo.errors import LPOError
 
 T = TypeVar("T")
-# Ends of the names that older checkpoints lack: they have their first value.
-ADDED = (".pace", ".learned")
 INNER = ".novelty.life"  # part of a name that older checkpoints lack: a bonus had one state
 
 
@@ -28,7 +26,7 @@ def unflatten(prefix: str, like: T, arrays: dict[str, np.ndarray]) -> T:
     for path, leaf in paths:
         name = prefix + jax.tree_util.keystr(path)
         old = arrays.get(name.replace(INNER, ""))
-        found = arrays.get(name, np.asarray(leaf) if name.endswith(ADDED) else old)
+        found = arrays.get(name, old)
         if found is None or found.shape != np.shape(leaf) or found.dtype != leaf.dtype:
             raise LPOError(
                 f"The checkpoint does not fit its configuration at {name}; "

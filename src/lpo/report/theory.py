@@ -152,8 +152,6 @@ def switches_against_n(curves: dict[str, dict[str, np.ndarray]], out: Path) -> N
                 law = {"log": "ln N", "log2": "ln² N"}[name]
                 label = f"{a:.0f} + {b:.1f} {law} (R²={r2:.3f})"
                 ax.plot(n, a + b * x, style, color="#333", lw=1.2, label=label)
-            if "always_n" in c:
-                ax.plot(c["always_n"], c["always"], "s", ms=4, color="k", label="never lazy, run")
             ax.plot(n, n, color="0.6", lw=1, label="N")
             ax.set(xscale="log", yscale="log", ylabel="switches")
             ax.legend(fontsize=8)

@@ -23,7 +23,6 @@ from lpo import files
 from lpo.errors import LPOError
 
 FORMAT = 2
-WITHOUT_OWN_CHECKSUM = 1  # the format of 0.1, whose records have none
 
 
 class Checkpoint(NamedTuple):
@@ -107,11 +106,9 @@ def load(path: Path) -> Checkpoint:
             record = files.parse_json(files.read_bytes(other))
     except (OSError, ValueError, AttributeError) as error:
         raise LPOError(f"Cannot read the checkpoint {path} ({error}); {remedy}") from error
-    formats = (FORMAT, WITHOUT_OWN_CHECKSUM)
-    if not isinstance(record, dict) or record.get("format") not in formats:
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise LPOError(f"The checkpoint {path} is of another format than {FORMAT}; {remedy}")
-    own = digest(record) if record["format"] == FORMAT else record.get("record_sha256")
-    if (found, own) != (record.get("sha256"), record.get("record_sha256")):
+    if (found, digest(record)) != (record.get("sha256"), record.get("record_sha256")):
         raise LPOError(f"The checkpoint {path} is damaged: its checksum does not match; {remedy}")
     try:
         return Checkpoint(safetensors.numpy.load(data), record)

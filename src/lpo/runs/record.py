@@ -26,10 +26,6 @@ DECLARED: dict[str, Any] = {
     "threshold": int | float | None, "max_return": int | float | None,
     "min_return": int | float | None,
 }  # fmt: skip
-OLD_SUCCESS = {
-    "eval/success": "eval/normalized_return",
-    "rollout/success": "rollout/normalized_return",
-}
 
 
 @dataclass(frozen=True)
@@ -57,8 +53,7 @@ def read_directory(path: Path, label: str | None = None) -> Record:
     if not files.is_text(path.name):
         raise LPOError(f"The name of the run {path.name!r} is not UTF-8; rename the folder.")
     config, task = read_text(run.config_file), read_text(run.task_file)
-    logged = checked_rows(run.metrics(), run.metrics_file)
-    rows = with_new_names(logged, declared(task, str(path)), is_old(config))
+    rows = checked_rows(run.metrics(), run.metrics_file)
     timing = checked_rows(run.timing(), run.timing_file)
     return Record(
         path, label or label_of(path, config), config, task, rows, timing, read_visits(run)
@@ -81,13 +76,6 @@ def checked_rows(rows: list[Row], source: Path) -> list[Row]:
 def is_number(value: Any) -> bool:
     """Returns whether ``value`` is a float, or a whole number that fits into 64 bits."""
     return type(value) is float or (type(value) is int and abs(value) < files.WHOLE)
-
-
-def is_old(config: str) -> bool:
-    """Returns whether a configuration was written by version 0.1."""
-    with contextlib.suppress(ValueError, TypeError):
-        return "format" not in files.parse_json(config)
-    return False
 
 
 def read_text(path: Path) -> str:
@@ -120,22 +108,6 @@ def read_visits(run: RunDirectory) -> VisitCounts | None:
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError, OverflowError):
         return from_json(files.read_text(run.visits_file))
     return None
-
-
-def with_new_names(rows: list[Row], task: dict[str, Any], old: bool) -> list[Row]:
-    """Returns the rows of version 0.1 under the present names of the metrics.
-
-    In 0.1 `success` was the mean return over the largest possible one. On a task that declared no
-    largest return it had another meaning; there it is left out.
-    """
-    if not old:
-        return rows
-    known = task.get("max_return") is not None
-    names = {was: now if known else None for was, now in OLD_SUCCESS.items()}
-    return [
-        {now: value for key, value in row.items() if (now := names.get(key, key)) is not None}
-        for row in rows
-    ]
 
 
 def score_metric(rows: list[Row]) -> str:

@@ -12,8 +12,6 @@ from jax import Array
 
 from lpo.errors import LPOError, named
 from lpo.math.arrays import Scalar
-from lpo.math.nets import ActorCritic
-from lpo.math.normalize import Moments
 from lpo.options import Axis, Kinds, Part, Positive, PositiveInt, Short, options
 from lpo.problem import Problem
 from lpo.types import Rollout
@@ -34,7 +32,7 @@ class Rows(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What a switch sees: the rollout so far, which rows are new, and the policy that acted.
+    """What a switch sees: the rollout so far, and which rows are new.
 
     The buffer is longer than the rollout, and what stands in its other rows means nothing. ``new``,
     ``steps`` and ``last`` are the same on the host and on a device; a switch that uses them alone
@@ -43,8 +41,6 @@ class Look(NamedTuple):
 
     rollout: Rollout  # the whole padded buffer [T, N]
     rows: Rows  # collected since the last look
-    params: ActorCritic | None = None  # networks, frozen since the last switch
-    moments: Moments | None = None  # of the observations, as the policy normalised them
 
     @property
     def new(self) -> Any:

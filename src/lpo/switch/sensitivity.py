@@ -14,31 +14,24 @@ For n samples of one distribution, ∂ log det/∂ log n = d. So with stationary
 when the data have grown by the factor e^τ: this is the paper's schedule with 1 + 1/K = e^τ. With
 new data it fires sooner.
 
-Old data fade, since the policy that collected them is gone. If they fade with time, the loop is
-open: what fades in a step is what one step of data adds again, so that in the end the policy
-changes every τ·memory/log 2 steps, whatever it learns. Fading by progress closes the loop. The data
-fade as fast as that while the rate of reward changes, and not at all while it stands still. A run
-that stalls then keeps all it has seen, and its rollouts grow to the largest; a run that learns
-changes its policy as often as before.
+Old data fade, since the policy that collected them is gone: half of them in ``memory`` steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
 from lpo.errors import LPOError, named
-from lpo.math.arrays import Scalar
-from lpo.math.features import FeatureOptions, Features, Fourier, critic_layer
-from lpo.math.normalize import Average, add_to_average, no_average, normalize
+from lpo.math.features import FeatureOptions, Features, Fourier
 from lpo.options import Axis, Count, Positive, PositiveInt, Short, options
 from lpo.problem import Problem
-from lpo.switch.base import Look, Switch, SwitchOptions, SwitchPart
+from lpo.switch.base import Switch, SwitchOptions, SwitchPart
 from lpo.types import Rollout
 
 RHO = 1.0  # radius of the ball of differences Δθ; with ‖φ‖ ≤ 1 functions differ by at most ρ = 2W
@@ -58,8 +51,6 @@ class Sensitivity(SwitchOptions):
     """Largest rollout, in steps; by default 4 times the smallest, which is `rollout`."""
     memory: Annotated[Count, Short("switch_memory")] = 50_000
     """Half-life of the data in Ẑ, in environment steps (0: they never fade)."""
-    fading: Annotated[Literal["time", "progress"], Short("switch_fading")] = "time"
-    """What makes the data in Ẑ fade: time, or a change of the rate of reward."""
     factor: Annotated[Axis[Positive], Short("switch_factor")] = 4.0
     """C·log(N𝒩/δ) of Algorithm 2: a sample enters Ẑ with probability about factor·sensitivity."""
     features: FeatureOptions = Fourier()
@@ -72,17 +63,12 @@ class Sensitivity(SwitchOptions):
                 f"{self.rollout}; "
                 f"raise {named('switch_largest')} or lower {named('rollout')}."
             )
-        if self.fading == "progress" and not self.memory:
-            raise LPOError(
-                f"{named('switch_memory')} is 0, so nothing fades by progress; raise it, or leave "
-                f"{named('switch_fading')} out."
-            )
 
     def make(self, problem: Problem) -> Switch:
-        size, read = (pair_input if self.features.frozen else critic_input)(problem)
+        pair = problem.reader("sa")
         return sensitivity(
-            self.features.make(size, problem.obs_size),
-            read,
+            self.features.make(pair.size, problem.obs_size),
+            pair.read,
             num_envs=problem.num_envs,
             smallest=self.rollout,
             largest=self.largest or 4 * self.rollout,
@@ -90,42 +76,7 @@ class Sensitivity(SwitchOptions):
             memory=self.memory or None,
             factor=self.factor,
             horizon=problem.steps,
-            pace=by_time() if self.fading == "time" else by_progress(self.memory),
         )
-
-
-class Sight(NamedTuple):
-    """The new samples of a ``Look``, in arrays that always have the same shape."""
-
-    rollout: Rollout  # the last rows of the buffer, of which ``valid`` marks the new ones
-    params: Any
-    moments: Any
-    steps: Any  # [] environment steps since the last look
-
-
-class Input(NamedTuple):
-    """The input of the features: its size, and the function that reads it."""
-
-    size: int
-    read: Callable[[Sight], Array]
-
-
-def pair_input(problem: Problem) -> Input:
-    """Returns the input (s,a)."""
-    pair = problem.reader("sa")
-    return Input(pair.size, lambda sight: pair.read(sight.rollout))
-
-
-def critic_input(problem: Problem) -> Input:
-    """Returns the input that joins the critic's last hidden layer and a."""
-
-    def read(sight: Sight) -> Array:
-        obs = normalize(sight.moments, sight.rollout.obs, problem.obs_clip)
-        hidden = critic_layer(sight.params.critics, obs)
-        action = problem.dist.features(sight.rollout.action)
-        return jnp.concatenate([hidden, action], axis=-1)
-
-    return Input(problem.hidden[-1] + problem.dist.num_outputs, read)
 
 
 class SensitivityState(NamedTuple):
@@ -140,71 +91,6 @@ class SensitivityState(NamedTuple):
     added: Array  # [] additions since the last switch
     additions: Array  # [] additions so far
     zhat: Array  # [] |Ẑ| counted with copies, faded like Σ
-    pace: Any  # what decides how fast old data fade
-
-
-class Pace(NamedTuple):
-    """How fast old data fade."""
-
-    init: Callable[[], Any]
-    watch: Callable[[Any, Sight], Any]  # (state, new samples) → state
-    speed: Callable[
-        [Any], Array | float
-    ]  # state → speed, of which 1 is one half-life in ``memory``
-    metrics: Callable[[Any], dict[str, Array]]
-
-
-class NoState(NamedTuple):
-    pass
-
-
-def by_time() -> Pace:
-    """Returns the pace of a clock."""
-    return Pace(NoState, lambda state, sight: state, lambda state: 1.0, lambda state: {})
-
-
-class Progress(NamedTuple):
-    """The rate of reward, averaged over a short and a long time, and its spread."""
-
-    fast: Average
-    slow: Average
-    square: Average  # of the rate's distance from ``slow``
-
-
-STILL, MOVING = 0.25, 0.75  # changes of the rate, in units of its spread
-
-
-def by_progress(half_life: Scalar) -> Pace:
-    """Returns the pace of the rate of reward r: 0 while it stands still and 1 while it changes.
-
-    z = |r_fast − r_slow|/√E(r − r_slow)², with half-lives of 1 and 4 times ``half_life``. Noise
-    about a steady rate averages out, and z is near 0. Where the rate climbs or falls steadily by c
-    in the mean age of the slow average, it is c above that average and the fast one ¾c, so that
-    z = ¾. The pace is 0 up to z = ¼ and 1 from ¾ on.
-    """
-
-    def watch(state: Progress, sight: Sight) -> Progress:
-        valid = sight.rollout.valid
-        count = valid.sum()
-        total = (sight.rollout.reward * valid).sum()
-        slow = add_to_average(state.slow, total, count, 4 * half_life)
-        off = total / jnp.maximum(count, 1) - slow.value
-        return Progress(
-            add_to_average(state.fast, total, count, half_life),
-            slow,
-            add_to_average(state.square, count * off**2, count, 4 * half_life),
-        )
-
-    def speed(state: Progress) -> Array:
-        rounding = 1e-3 * jnp.abs(state.slow.value) + 1e-8
-        spread = jnp.sqrt(state.square.value) + rounding
-        z = jnp.abs(state.fast.value - state.slow.value) / spread
-        return jnp.clip((z - STILL) / (MOVING - STILL), 0.0, 1.0)
-
-    def init() -> Progress:
-        return Progress(no_average(), no_average(), no_average())
-
-    return Pace(init, watch, speed, lambda state: {"switch/progress": speed(state)})
 
 
 class Turns(NamedTuple):
@@ -324,7 +210,6 @@ class Rule(NamedTuple):
     factor: float  # C·log(N𝒩/δ)
     floor: float  # ρ²/(4NW² + 1)
     rho: float
-    pace: Pace
 
 
 def empty_set(rule: Rule, key: Array) -> SensitivityState:
@@ -343,7 +228,6 @@ def empty_set(rule: Rule, key: Array) -> SensitivityState:
         added=zero,
         additions=zero,
         zhat=jnp.float32(0),
-        pace=rule.pace.init(),
     )
 
 
@@ -389,7 +273,7 @@ def renew(rule: Rule, state: SensitivityState) -> SensitivityState:
     Updates in float32 would make the inverse drift.
     """
     passed = 0.0 if rule.memory is None else state.steps / rule.memory
-    keep = 0.5 ** (passed * rule.pace.speed(state.pace))
+    keep = 0.5**passed
     gram = keep * state.gram
     inverse, logdet = inverse_of(gram, rule.rho)
     return state._replace(
@@ -422,14 +306,13 @@ def decide(rule: Rule, state: SensitivityState, x: Array, valid: Array, steps: A
         "switch/additions_total": state.additions,
         "switch/zhat": state.zhat,
         "switch/sensitivity": mean,
-        **rule.pace.metrics(state.pace),
     }
     return fire, jax.lax.cond(fire, partial(renew, rule), lambda same: same, state), metrics
 
 
 def sensitivity(
     features: Features,
-    read: Callable[[Sight], Array],
+    read: Callable[[Rollout], Array],
     *,
     num_envs: int,
     smallest: int,
@@ -439,35 +322,28 @@ def sensitivity(
     factor: float,
     horizon: int,
     rho: float = RHO,
-    pace: Pace | None = None,
 ) -> Switch:
     """Returns the switch that fires when Ẑ has grown by ``tau``.
 
     A rollout has between ``smallest`` and ``largest`` environment steps, and the switch looks at
-    it every ``smallest``/4 steps. ``read`` turns a `Sight` into the inputs of the features.
+    it every ``smallest``/4 steps. ``read`` turns steps into the inputs of the features.
     ``memory`` is the half-life of old data in steps (None: Ẑ never fades, as in the paper): as the
     policy changes, old data matter less. ``factor`` is C·log(N𝒩/δ) of Algorithm 2, ``horizon`` its
     N, the step budget.
     """
     rows = -(-smallest // (4 * num_envs))
     floor = rho**2 / (horizon * rho**2 + 1)  # 4NW² with W = ρ/2
-    rule = Rule(features, smallest, largest, tau, memory, factor, floor, rho, pace or by_time())
+    rule = Rule(features, smallest, largest, tau, memory, factor, floor, rho)
 
     @jax.jit
-    def answer(state: SensitivityState, sight: Sight):
-        x = read(sight).reshape(rows * num_envs, -1)
-        state = state._replace(pace=rule.pace.watch(state.pace, sight))
-        return decide(rule, state, x, sight.rollout.valid.reshape(-1), sight.steps)
+    def answer(state: SensitivityState, new: Rollout, steps: Any):
+        x = read(new).reshape(rows * num_envs, -1)
+        return decide(rule, state, x, new.valid.reshape(-1), steps)
 
     capacity = -(-largest // (rows * num_envs)) * rows * num_envs
     return Switch(
         capacity,
         partial(empty_set, rule),
         lambda state: rows * num_envs,
-        lambda state, look: answer(state, window(look, rows)),
+        lambda state, look: answer(state, look.last(rows), look.steps),
     )
-
-
-def window(look: Look, rows: int) -> Sight:
-    """Returns what the switch sees of the last ``rows`` rows."""
-    return Sight(look.last(rows), look.params, look.moments, look.steps)

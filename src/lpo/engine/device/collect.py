@@ -27,10 +27,10 @@ def collect(s: Setting, group: Group, axes: Axes, until: Array) -> Walk:
     walk = set_out(s, group, axes, until)
     if s.in_step:
         one = lambda _, w: step(s, w, group, axes, params)  # noqa: E731
-        return arrive(s, jax.lax.fori_loop(0, walk.last, one, walk), group, axes, until)
+        return arrive(s, jax.lax.fori_loop(0, walk.last, one, walk), axes, until)
 
     def one_and_look(walk: Walk) -> Walk:
-        return look(s, step(s, walk, group, axes, params), group.train, axes, until)
+        return look(s, step(s, walk, group, axes, params), axes, until)
 
     going = lambda w: (w.row < w.last) & ~w.fired.all()  # noqa: E731
     return jax.lax.while_loop(going, one_and_look, walk)
@@ -152,25 +152,25 @@ def record(
 # -- the switches
 
 
-def look(s: Setting, walk: Walk, train: TrainState, axes: Axes, until: Array) -> Walk:
+def look(s: Setting, walk: Walk, axes: Axes, until: Array) -> Walk:
     """Asks the switches whose turn it is."""
     asked = ~walk.fired & ((walk.row >= walk.due) | (walk.row >= s.rows))
     return jax.lax.cond(
         asked.any(),
-        lambda w: ask(s, w, asked, train, axes, until),
+        lambda w: ask(s, w, asked, axes, until),
         lambda w: w._replace(fired=w.fired | (w.moving.env_steps >= until)),
         walk,
     )
 
 
-def arrive(s: Setting, walk: Walk, group: Group, axes: Axes, until: Array) -> Walk:
+def arrive(s: Setting, walk: Walk, axes: Axes, until: Array) -> Walk:
     """Asks the switches at the end of a rollout in step."""
     asked = (walk.last > 0) & ((walk.last >= walk.due) | (walk.last >= s.rows))
-    return ask(s, walk, asked, group.train, axes, until)
+    return ask(s, walk, asked, axes, until)
 
 
-def ask(s: Setting, walk: Walk, asked: Array, train: TrainState, axes: Axes, until: Array) -> Walk:
-    fire, switch, looked = updates(s, walk, train, axes)
+def ask(s: Setting, walk: Walk, asked: Array, axes: Axes, until: Array) -> Walk:
+    fire, switch, looked = updates(s, walk, axes)
     spent = walk.moving.env_steps >= until
     wait = -(-waits(s, switch, len(asked)) // s.num_envs)
     return walk._replace(
@@ -188,17 +188,17 @@ def waits(s: Setting, switch: Any, runs: int) -> Array:
     return jax.vmap(wait, axis_size=runs)(switch)
 
 
-def updates(s: Setting, walk: Walk, train: TrainState, axes: Axes):
+def updates(s: Setting, walk: Walk, axes: Axes):
     """(fire, state, metrics) of every switch."""
 
-    def of_run(state: Any, buffer: Rollout, seen: Array, train: TrainState, axes: Axes):
-        rows = Look(buffer, Rows(seen, walk.row), train.params, train.moments)
+    def of_run(state: Any, buffer: Rollout, seen: Array, axes: Axes):
+        rows = Look(buffer, Rows(seen, walk.row))
         fire, state, metrics = s.parts_of(axes).switch.update(state, rows)
         return jnp.asarray(fire), state, {k: jnp.asarray(v) for k, v in metrics.items()}
 
     buffer = Rollout(*(1 for _ in Rollout._fields[:-1]), 0)  # type: ignore[arg-type]
-    ask_all = jax.vmap(of_run, in_axes=(0, buffer, 0, 0, 0))
-    return ask_all(walk.switch, walk.buffer, walk.seen, train, dict(axes))
+    ask_all = jax.vmap(of_run, in_axes=(0, buffer, 0, 0))
+    return ask_all(walk.switch, walk.buffer, walk.seen, dict(axes))
 
 
 def first_look(s: Setting, group: Group, axes: Axes) -> dict[str, Array]:
@@ -209,5 +209,5 @@ def first_look(s: Setting, group: Group, axes: Axes) -> dict[str, Array]:
         jnp.int32(0), jnp.int32(0), group.moving, group.switch, empty(s, runs),
         Ended(*(jnp.zeros(runs),) * len(Ended._fields)), zero, zero, zero, zero == 1, {},
     )  # fmt: skip
-    shapes = jax.eval_shape(lambda w: updates(s, w, group.train, axes)[2], blank)
+    shapes = jax.eval_shape(lambda w: updates(s, w, axes)[2], blank)
     return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)

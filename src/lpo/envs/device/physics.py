@@ -1,11 +1,9 @@
 """Device environments: MuJoCo's physics for many worlds at once.
 
-Four simulators step the same models:
+Two simulators step the same models:
 
-- ``planar``    MuJoCo's equations for bodies in a plane: one kernel an env step
-- ``warp``      MuJoCo Warp, called from JAX: one call, and on a GPU one CUDA graph, an env step
-- ``mjx-warp``  MuJoCo Warp as MJX calls it: one call a physics step
-- ``jax``       MJX in JAX, for machines without Warp
+- ``planar``  MuJoCo's equations for bodies in a plane: one kernel an env step
+- ``warp``    MuJoCo Warp, called from JAX: one call, and on a GPU one CUDA graph, an env step
 
 What decides a world's future is small (`Simulated`); everything else that a simulator keeps is
 scratch memory. A simulator takes all worlds in one call, however many `jax.vmap` lie around it.
@@ -29,8 +27,6 @@ from lpo.errors import LPOError
 SIMULATORS = {
     "planar": "lpo.envs.device.planar_physics",
     "warp": "lpo.envs.device.warp_physics",
-    "mjx-warp": "lpo.envs.device.mjx_physics",
-    "jax": "lpo.envs.device.mjx_physics",
 }
 ROWS, CONTACTS = 1, 2  # bits of ``Simulated.overflow``
 CONTACTS_OF_A_PAIR = 2  # of a capsule and a plane, or of two capsules
@@ -123,17 +119,14 @@ def stepper(body: Body) -> Callable[..., Simulated]:
         raise LPOError(
             f"There is no simulator {body.simulator!r}; choose one of {', '.join(SIMULATORS)}."
         )
-    if body.deterministic and body.simulator == "mjx-warp":
-        raise LPOError("mjx-warp has no deterministic mode; choose the simulator 'planar'.")
     if body.buffers is not None and body.simulator == "planar":
         raise LPOError("planar has no buffers; leave them out, or choose the simulator 'warp'.")
     try:
         module = importlib.import_module(SIMULATORS[body.simulator])
     except ImportError as error:
-        other = "" if body.simulator == "jax" else ", or choose the simulator 'jax'"
         raise LPOError(
             f"The simulator {body.simulator!r} cannot be loaded ({error}); "
-            f"run pip install 'lpo-rl[gpu]'{other}."
+            "run pip install 'lpo-rl[gpu]'."
         ) from error
     return flat(module.make(body))
 

@@ -1,4 +1,4 @@
-"""Sweeps: a study of the theory: a grid of runs, one packed file of it, its table and its figure.
+"""A study of the theory: a grid of runs, one packed file of it, its table and its figure.
 
 ``python experiments/theory/NAME.py`` prints the table and draws the figure from the packed file;
 with ``--run`` it first runs what is missing of the grid and packs it.
