@@ -17,7 +17,7 @@ from lpo.engine.rollout import empty_rollout
 from lpo.errors import LPOError
 from lpo.math.distributions import ActionSpec
 from lpo.math.features import reader
-from lpo.math.hashing import hash_keys, hashed
+from lpo.math.hashing import coarse, hash_keys, hashed, overlaps
 from lpo.types import Rollout
 
 KEY = jax.random.key(0)
@@ -159,6 +159,43 @@ def test_hashes_tell_codes_apart():
     assert int(hashed(hash_keys(KEY, 1), jnp.array([-0.0]))) == int(
         hashed(hash_keys(KEY, 1), jnp.array([0.0]))
     )
+
+
+def test_a_coarse_image_has_the_means_of_its_cells():
+    """Four pixels to a cell: means 10, 100, 200 and 255 in eight shades of 32 greys each."""
+    image = np.array(
+        [[0, 20, 100, 100], [10, 10, 90, 110], [255, 145, 255, 255], [200, 200, 255, 255]]
+    )
+    image = np.stack([image, image, image], -1).astype(np.uint8)
+    np.testing.assert_array_equal(coarse(jnp.asarray(image), (2, 2), 8), [0, 3, 6, 7])
+    both = coarse(jnp.stack([image, image[::-1]])[:, None], (2, 2), 8)
+    np.testing.assert_array_equal(both[:, 0], [[0, 3, 6, 7], [6, 7, 0, 3]])
+
+
+def test_a_pixel_may_lie_in_two_cells():
+    """Three pixels in two cells: the middle one is half in each, and an even image stays even."""
+    np.testing.assert_array_equal(overlaps(3, 2), [[2, 1, 0], [0, 1, 2]])
+    np.testing.assert_array_equal(overlaps(2, 4), [[2, 0], [2, 0], [0, 2], [0, 2]])
+    row = jnp.array([[[0], [90], [240]]], jnp.uint8)  # (2·0 + 90)/3 = 30, (90 + 2·240)/3 = 190
+    np.testing.assert_array_equal(coarse(row, (1, 2), 256), [30, 190])
+    even = jnp.full((7, 5, 3), 77, jnp.uint8)
+    np.testing.assert_array_equal(coarse(even, (3, 2), 256), [77] * 6)
+
+
+def test_visits_of_images_are_those_of_their_coarse_form():
+    """A pixel that flickers by 1 is the same place; another half of the image is not."""
+    bright = np.zeros((4, 4, 3), np.uint8)
+    bright[:2] = 200
+    flickers, turned = bright.copy(), bright[::-1].copy()
+    flickers[0, 0] += 1
+    frames = np.stack([bright, turned, flickers, turned]).reshape(4, 1, -1)
+    frames = jnp.asarray(frames, jnp.float32)
+    data = told("|abab")._replace(obs=frames[:-1], next_obs=frames[1:], last_obs=frames[-1])
+    image = lambda x: x.reshape(*x.shape[:-1], 4, 4, 3).astype(jnp.uint8)  # noqa: E731
+    alike = episode_visits(4, 1, 9, "first", lambda x: coarse(image(x), (2, 2), 8))
+    same = episode_visits(48, 1, 9, "first")
+    np.testing.assert_array_equal(score(alike, data)[0][:, 0], [1, 0, 0])
+    np.testing.assert_array_equal(score(same, data)[0][:, 0], [1, 1, 0])
 
 
 def of_letters(size: int) -> Bonus:

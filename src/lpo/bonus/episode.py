@@ -7,7 +7,8 @@ life of the agent is 1/√N. For linear functions the sensitivity is in ``sensit
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from collections.abc import Callable
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
@@ -74,10 +75,17 @@ class VisitState(NamedTuple):
     book: Book
 
 
-def episode_visits(obs_size: int, num_envs: int, memory: int, fall: Fall) -> Bonus:
+def episode_visits(
+    obs_size: int,
+    num_envs: int,
+    memory: int,
+    fall: Fall,
+    read: Callable[[Any], Array] = lambda obs: obs,
+) -> Bonus:
     """Returns the factor by the number of visits n of s′ in its episode, the first state included.
 
-    ``memory`` is H, the number of observations that are remembered.
+    ``memory`` is H, the number of observations that are remembered. ``read`` gives the ``obs_size``
+    numbers by which an observation is known again: itself, or an image's ``coarse`` form.
     """
     none_yet = Book(jnp.zeros(memory, jnp.uint32), jnp.int32(0))
 
@@ -100,9 +108,9 @@ def episode_visits(obs_size: int, num_envs: int, memory: int, fall: Fall) -> Bon
         return write(book, after, jnp.full(num_envs, True)), seen(book, after)
 
     def score(state: VisitState, rollout: Rollout) -> tuple[Array, VisitState, Metrics]:
-        names = hashed(state.keys, rollout.obs), hashed(state.keys, rollout.next_obs)
+        before, after = (hashed(state.keys, read(x)) for x in (rollout.obs, rollout.next_obs))
         fresh = alike(none_yet, num_envs)
-        book, n = over_episodes(step, state.book, fresh, names, rollout)
+        book, n = over_episodes(step, state.book, fresh, (before, after), rollout)
         how = {"first": lambda n: n < 1, "root": lambda n: 1 / jnp.sqrt(1.0 + n)}
         b = how.get(fall, lambda n: 1 / (1.0 + n))(n) * rollout.valid
         return b[None] * 1.0, state._replace(book=book), episode_metrics(b, rollout)
