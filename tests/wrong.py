@@ -33,6 +33,8 @@ PYTHON = [
     ({"periodic": [-1]}, "whole number of at least 0"),
     ({"threads": "two"}, "whole number"),
     ({"step_timeout": 0}, "greater than 0"),
+    ({"env_workers": -1}, "at least 0"),
+    ({"env_workers": "all"}, "whole number of at least 0 or one of auto"),
     ({"rollout": 0}, "at least 1"),
     ({"rollout": 2048.0}, "whole number"),
     ({"algo": "lpo", "growth_iterations": 0}, "at least 1"),

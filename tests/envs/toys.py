@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
+import time
 from typing import Any
 
 import gymnasium
@@ -85,6 +89,35 @@ class Walk(gymnasium.Env):
         return np.array([self.x]), 0.0, abs(self.x) > 3, False, {}
 
 
+class Slow(Walk):
+    """A walk whose steps take 10 ms."""
+
+    def step(self, action):
+        time.sleep(0.01)
+        return super().step(action)
+
+
+class Obedient(Walk):
+    """A walk that goes wrong where its action says so."""
+
+    def step(self, action):
+        match round(float(action[0]), 1):
+            case 0.4:
+                raise RuntimeError("the motor is on fire")
+            case 0.5:
+                return np.array([np.nan]), 0.0, False, False, {}
+            case 0.6:
+                return np.zeros(3), 0.0, False, False, {}
+            case 0.7:
+                time.sleep(600)
+            case 0.8:  # as code that never returns to Python
+                signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+                time.sleep(600)
+            case 0.9:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return super().step(action)
+
+
 class Unseeded(Walk):
     """A walk that takes its randomness from elsewhere than its seed."""
 
@@ -93,6 +126,39 @@ class Unseeded(Walk):
     def step(self, action):
         self.x += self.noise.normal()
         return np.array([self.x]), 0.0, False, False, {}
+
+
+class SlowUnseeded(Unseeded):
+    """The same, with steps of 10 ms."""
+
+    def step(self, action):
+        time.sleep(0.01)
+        return super().step(action)
+
+
+class Stillborn(Walk):
+    """It cannot begin."""
+
+    def reset(self, *, seed=None, options=None):
+        raise OSError("no licence")
+
+
+class Mortal(Counter):
+    """Its second episode cannot begin."""
+
+    def reset(self, *, seed=None, options=None):
+        if self.k == 0:
+            raise OSError("no second life")
+        return super().reset(seed=seed)
+
+
+class Local(Walk):
+    """It can be made in the process of the tests alone, which marks itself."""
+
+    def __init__(self):
+        super().__init__()
+        if not hasattr(sys, "of_the_tests"):
+            raise ImportError("no module named there")
 
 
 class Faulty(Counter):

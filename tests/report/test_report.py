@@ -161,7 +161,15 @@ def test_labels_come_from_the_sweep_and_options_are_told_apart(sweep, tmp_path):
     assert {"option": "rollout", "value": "2048"} in shared
     names = {row["option"] for row in differing + shared}
     known = flat(configure("lpo")).keys() | flat(configure("rnd")).keys()
-    left_out = {"seed", "threads", "step_timeout", "env", "threshold", "keep_checkpoints"}
+    left_out = {
+        "seed",
+        "threads",
+        "env_workers",
+        "step_timeout",
+        "env",
+        "threshold",
+        "keep_checkpoints",
+    }
     assert names == known - left_out - {"checkpoint_every"}
     assert {"option": "beta", "lpo": "1.0", "ppo": "–", "rnd": "1.0"} in differing
 

@@ -19,6 +19,7 @@ REFUSED: dict[str, Any] = {
     "backend": "gymnasium",
     "threads": 3,
     "step_timeout": 2.5,
+    "env_workers": 2,
     "keep_checkpoints": 1,
     "loggers": ("tensorboard", "wandb"),
 }

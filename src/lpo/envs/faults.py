@@ -38,10 +38,20 @@ def check_finite(
 
 def broken(name: str, index: int | None, elapsed: int | None, error: Exception) -> LPOError:
     """Returns the error for an environment that raised or returned what does not fit its space."""
+    return failure(name, index, elapsed, words_of(error))
+
+
+def failure(name: str, index: int | None, elapsed: int | None, words: str) -> LPOError:
+    """Returns the error for an environment that failed as ``words`` say."""
     where = name if index is None else f"{name} (environment {index})"
     when = "" if elapsed is None else f" at episode step {elapsed}"
+    return LPOError(f"{where} failed{when}, {words}; {REMEDY}")
+
+
+def words_of(error: Exception) -> str:
+    """Returns what an environment did."""
     kind = "" if isinstance(error, Misfit) else f"raised {type(error).__name__}: "
-    return LPOError(f"{where} failed{when}, {kind}{error}; {REMEDY}")
+    return f"{kind}{error}"
 
 
 class Misfit(ValueError):

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 import numbers
+import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, partial
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium
 from gymnasium import spaces
@@ -22,18 +23,23 @@ from gymnasium.vector import VectorEnv
 
 from lpo.envs import minigrid
 from lpo.envs.angles import Periodic, chosen, free_angles
-from lpo.envs.codec import is_grid
+from lpo.envs.codec import Codec, is_grid
 from lpo.envs.host.episodes import EpisodeBatch
+from lpo.envs.host.stepper import LocalStepper, Stepper
+from lpo.envs.host.threads import usable_cores
 from lpo.envs.host.vector import VectorBatch
+from lpo.envs.host.workers import WorkerStepper
+from lpo.envs.maker import Maker, distinct, from_factory, from_spec, id_of, refuse_options
 from lpo.envs.registry import find_spec
 from lpo.envs.single import FlatEnv
 from lpo.envs.specs import LOCOMOTION, TASKS, declared
 from lpo.envs.tabular import TabularEnv
-from lpo.errors import LPOError
+from lpo.errors import LPOError, named
 from lpo.types import BatchEnv
 
 BACKENDS = ("auto", "native", "gymnasium")
 EnvLike = str | EnvSpec | gymnasium.Env | VectorEnv | Callable[[], gymnasium.Env]
+EnvWorkers = int | Literal["auto"]
 
 
 def make_batch(
@@ -47,6 +53,7 @@ def make_batch(
     env_kwargs: dict[str, Any] | None = None,
     periodic: Periodic = (),
     step_timeout: float | None = None,
+    env_workers: EnvWorkers = "auto",
 ) -> BatchEnv:
     """Returns ``num_envs`` copies of ``env`` as one batch.
 
@@ -55,7 +62,7 @@ def make_batch(
     ``auto`` is native where there is one and no ``env_kwargs`` are given. ``periodic`` are places
     of an observation that are angles and become (cos, sin); ``auto`` finds the free angles of
     Gymnasium's MuJoCo tasks. ``step_timeout`` are the seconds that a step or a reset may take; the
-    native backend needs none.
+    native backend needs none. ``env_workers`` processes step Gymnasium's environments; 0: this one.
     """
     _check_size("num_envs", num_envs)
     if threads is not None:
@@ -65,6 +72,7 @@ def make_batch(
     if runs_natively(env, backend, env_kwargs):
         from lpo.envs.host.native import NativeBatch  # MuJoCo is loaded only where it is needed
 
+        _refuse_workers(env, env_workers, "native, and stepped by threads")
         task = LOCOMOTION[_bare_id(env)]
         return NativeBatch(
             task,
@@ -76,18 +84,25 @@ def make_batch(
         )
     if threads is not None:
         raise LPOError(
-            f"threads={threads} applies to the native backend, and {_id_of(env)} runs on "
+            f"threads={threads} applies to the native backend, and {id_of(env)} runs on "
             "Gymnasium's; leave threads out."
         )
     if isinstance(env, VectorEnv):
-        _refuse_options(env, preset, threshold, env_kwargs)
+        _refuse_workers(env, env_workers, "a vector environment, which steps itself")
+        refuse_options(env, preset, threshold, env_kwargs)
         if env.num_envs != num_envs:
             raise LPOError(
                 f"The vector environment has {env.num_envs} environments and num_envs is "
                 f"{num_envs}; pass num_envs={env.num_envs}."
             )
         return VectorBatch(env, chosen(periodic, tuple), step_timeout)
-    return _episode_batch(env, num_envs, preset, threshold, env_kwargs, periodic, step_timeout)
+    maker = maker_of(env, num_envs, preset, threshold, env_kwargs)
+    return _episode_batch(maker, num_envs, periodic, step_timeout, env_workers)
+
+
+def _refuse_workers(env: EnvLike, env_workers: EnvWorkers, why: str) -> None:
+    if env_workers not in (0, "auto"):
+        raise LPOError(f"{id_of(env)} is {why}; leave {named('env_workers')} {env_workers} out.")
 
 
 def adopted(env: Any) -> Any:
@@ -112,7 +127,7 @@ def observes_grid(env: Any, env_kwargs: dict[str, Any] | None = None) -> bool:
         return False
     space = getattr(env, "single_observation_space", getattr(env, "observation_space", None))
     if isinstance(env, EnvSpec) or space is None:
-        made = gymnasium.make(env) if isinstance(env, EnvSpec) else _from_factory(env)
+        made = gymnasium.make(env) if isinstance(env, EnvSpec) else from_factory(env)
         space = minigrid.with_codes(made).observation_space
         made.close()
     elif isinstance(env, gymnasium.Env):
@@ -124,7 +139,7 @@ def observes_grid(env: Any, env_kwargs: dict[str, Any] | None = None) -> bool:
 def _observes_grid(env_id: str, kwargs: str) -> bool:
     if _bare_id(env_id).startswith("lpo/"):
         return False  # ours observe real numbers
-    made = _from_spec(env_id, None, None, json.loads(kwargs))
+    made = from_spec(find_spec(env_id), None, None, json.loads(kwargs))
     made.close()
     return is_grid(made.observation_space)
 
@@ -134,12 +149,12 @@ def runs_natively(env: EnvLike, backend: str, env_kwargs: dict[str, Any] | None)
     has_native = _bare_id(env) in LOCOMOTION
     if backend == "native" and not has_native:
         raise LPOError(
-            f"{_id_of(env)} has no native backend; use backend='auto', or one of the ids "
+            f"{id_of(env)} has no native backend; use backend='auto', or one of the ids "
             f"{', '.join(LOCOMOTION)}."
         )
     if backend == "native" and env_kwargs:
         raise LPOError(
-            f"env_kwargs {sorted(env_kwargs)} do not apply to the native {_id_of(env)}; drop them "
+            f"env_kwargs {sorted(env_kwargs)} do not apply to the native {id_of(env)}; drop them "
             "or use backend='gymnasium'."
         )
     return has_native and backend != "gymnasium" and not env_kwargs
@@ -162,82 +177,82 @@ def make_single(
     if isinstance(env, str | EnvSpec):
         follow = {"camera_name": "track"} if _bare_id(env) in LOCOMOTION else {}
         kwargs = {**follow, **(env_kwargs or {}), "render_mode": "rgb_array"}
-        made = _from_spec(env, preset, threshold, kwargs)
+        made = maker_of(env, 1, preset, threshold, kwargs)()
         return FlatEnv(made, chosen(periodic, partial(free_angles, made)))
-    _refuse_options(env, preset, threshold, env_kwargs)
-    made = minigrid.with_codes(env) if isinstance(env, gymnasium.Env) else _from_factory(env)
+    refuse_options(env, preset, threshold, env_kwargs)
+    made = minigrid.with_codes(env) if isinstance(env, gymnasium.Env) else from_factory(env)
     if made.render_mode != "rgb_array":
         raise LPOError(
-            f"{_id_of(made)} was made with render_mode={made.render_mode!r}; make it with "
+            f"{id_of(made)} was made with render_mode={made.render_mode!r}; make it with "
             "render_mode='rgb_array'."
         )
     return FlatEnv(made, chosen(periodic, partial(free_angles, made)))
 
 
 def _episode_batch(
+    maker: Maker,
+    num_envs: int,
+    periodic: Periodic,
+    step_timeout: float | None,
+    env_workers: EnvWorkers,
+) -> EpisodeBatch:
+    """Returns environments that are stepped one after another, or by processes."""
+    first = maker()
+    row = _describe(first, maker.kwargs, maker.preset, maker.threshold)
+    name, angles = str(row["id"]), chosen(periodic, partial(free_angles, first))
+    codec = Codec(name, first.observation_space, first.action_space, angles)
+    resumable = not (first.spec is not None and first.spec.nondeterministic)
+    hire = _hire(maker, num_envs, codec, name, env_workers, step_timeout)
+    if hire is not None and env_workers != "auto":
+        first.close()
+        return EpisodeBatch(hire(), codec, row, resumable=resumable)
+    envs = distinct([first, *(maker() for _ in range(num_envs - 1))])
+    here = LocalStepper(envs, codec, name, step_timeout)
+    return EpisodeBatch(here, codec, row, resumable=resumable, hire=hire)
+
+
+def _hire(
+    maker: Maker,
+    num_envs: int,
+    codec: Codec,
+    name: str,
+    env_workers: EnvWorkers,
+    step_timeout: float | None,
+) -> Callable[[], Stepper] | None:
+    """Returns what starts the processes; None where there can, or shall, be none."""
+    number = min(len(usable_cores()) if env_workers == "auto" else env_workers, num_envs)
+    if number == 0 or (env_workers == "auto" and number == 1) or os.name != "posix":
+        return None
+    words = maker.in_words()
+    if words is not None:
+        return partial(WorkerStepper, num_envs, codec, name, words, number, step_timeout)
+    if env_workers == "auto":
+        return None
+    raise LPOError(
+        f"{name} cannot be made in another process, so {named('env_workers')} {env_workers} cannot "
+        "step it; pass an id, or a function that a module has by name, or leave "
+        f"{named('env_workers')} out."
+    )
+
+
+def maker_of(
     env: EnvLike,
     num_envs: int,
     preset: str | None,
     threshold: float | None,
     env_kwargs: dict[str, Any] | None,
-    periodic: Periodic,
-    step_timeout: float | None,
-) -> BatchEnv:
+) -> Maker:
+    """Returns what makes one environment of a batch. Raises LPOError where an option is wrong."""
     if isinstance(env, str | EnvSpec):
-        kwargs = dict(env_kwargs or {})
-        envs = [_from_spec(env, preset, threshold, kwargs) for _ in range(num_envs)]
-        row = _describe(envs[0], kwargs, preset, threshold)
-        angles = chosen(periodic, partial(free_angles, envs[0]))
-        return EpisodeBatch(envs, row, angles, step_timeout)
-    _refuse_options(env, preset, threshold, env_kwargs)
-    if isinstance(env, gymnasium.Env):
-        if num_envs != 1:
-            raise LPOError(
-                f"An instance is one environment and num_envs is {num_envs}; pass num_envs=1, or "
-                "the id or a function that makes one."
-            )
-        made = minigrid.with_codes(env)
-        angles = chosen(periodic, partial(free_angles, made))
-        return EpisodeBatch([made], _describe(made, {}, None, None), angles, step_timeout)
-    envs = [_from_factory(env) for _ in range(num_envs)]
-    if len({id(made) for made in envs}) != num_envs:
+        spec = find_spec(env) if isinstance(env, str) else env
+        return Maker(spec, preset, threshold, dict(env_kwargs or {}))
+    refuse_options(env, preset, threshold, env_kwargs)
+    if isinstance(env, gymnasium.Env) and num_envs != 1:
         raise LPOError(
-            "The environment function returned the same environment twice; make a new one in "
-            "each call."
+            f"An instance is one environment and num_envs is {num_envs}; pass num_envs=1, or "
+            "the id or a function that makes one."
         )
-    angles = chosen(periodic, partial(free_angles, envs[0]))
-    return EpisodeBatch(envs, _describe(envs[0], {}, None, None), angles, step_timeout)
-
-
-def _from_spec(
-    env: str | EnvSpec, preset: str | None, threshold: float | None, kwargs: dict[str, Any]
-) -> gymnasium.Env:
-    """Returns an environment of Gymnasium's registry; any error of its maker becomes ours."""
-    spec = find_spec(env) if isinstance(env, str) else env
-    if spec.id in LOCOMOTION:
-        LOCOMOTION[spec.id].threshold(preset, threshold)  # refuses before any model is loaded
-        kwargs = {**kwargs, "preset": preset, "threshold": threshold}
-    else:
-        _refuse_options(env, preset, threshold, None)
-    try:
-        return minigrid.with_codes(gymnasium.make(spec, disable_env_checker=True, **kwargs))
-    except LPOError:
-        raise
-    except Exception as error:
-        raise LPOError(
-            f"{spec.id} could not be made, {type(error).__name__}: {error}; install what it "
-            f"needs and check env_kwargs {kwargs}."
-        ) from error
-
-
-def _from_factory(factory: Any) -> gymnasium.Env:
-    made = factory() if callable(factory) else factory
-    if not isinstance(made, gymnasium.Env):
-        raise LPOError(
-            f"{made!r} is not an environment; pass an id, a gymnasium.Env, a function that "
-            "returns one, or a gymnasium.vector.VectorEnv."
-        )
-    return minigrid.with_codes(made)
+    return Maker(env)  # type: ignore[arg-type] - what is neither is refused when it is called
 
 
 def _describe(
@@ -245,7 +260,7 @@ def _describe(
 ) -> dict[str, Any]:
     spec = env.spec
     row: dict[str, Any] = {
-        "id": _id_of(env),
+        "id": id_of(env),
         "horizon": spec.max_episode_steps if spec is not None else None,
         "backend": "gymnasium",
         "gymnasium": gymnasium.__version__,
@@ -276,36 +291,6 @@ def _describe_table(env: TabularEnv) -> dict[str, Any]:
 def _bare_id(env: Any) -> str:
     """Returns an id without the module that Gymnasium imports first; "" for anything else."""
     return env.rpartition(":")[2] if isinstance(env, str) else ""
-
-
-def _id_of(env: Any) -> str:
-    """Returns the name that errors and figures use."""
-    if isinstance(env, str):
-        return env
-    if isinstance(env, EnvSpec):
-        return env.id
-    spec = getattr(env, "spec", None)
-    if spec is not None:
-        return spec.id
-    if isinstance(env, gymnasium.Env | VectorEnv):
-        return type(env.unwrapped).__name__
-    return getattr(env, "__name__", repr(env))
-
-
-def _refuse_options(
-    env: Any, preset: str | None, threshold: float | None, env_kwargs: dict[str, Any] | None
-) -> None:
-    for option, value in (("preset", preset), ("threshold", threshold)):
-        if value is not None:
-            raise LPOError(
-                f"{option}={value!r} does not apply to {_id_of(env)}; leave it out, or choose one "
-                f"of {', '.join(LOCOMOTION)}."
-            )
-    if env_kwargs:
-        raise LPOError(
-            f"env_kwargs {sorted(env_kwargs)} do not apply to {_id_of(env)}, which exists "
-            "already; pass them where it is made."
-        )
 
 
 def _check_size(option: str, value: Any) -> None:

@@ -60,6 +60,10 @@ class TaskOptions:
     periodic: Periodic = ()
     """Numbers of an observation that are angles and become (cos, sin), as in 0,3; auto finds the
     hinges without limits of Gymnasium's MuJoCo tasks."""
+    env_workers: HostOnly[Count | Literal["auto"]] = "auto"
+    """Processes that step Gymnasium environments, each a part of them; 0: the run itself. auto
+    starts one for each usable core where steps are slow: once all steps together have taken a
+    second, and one of the whole batch took more than 2 ms on average. No number depends on it."""
     step_timeout: HostOnly[Positive | None] = None
     """Seconds that one step or reset of a Gymnasium environment may take. An environment that hangs
     then stops the run. By default there is no limit."""
@@ -113,6 +117,7 @@ class TaskOptions:
             env_kwargs=self.env_kwargs,
             periodic=self.periodic,
             step_timeout=self.step_timeout,
+            env_workers=self.env_workers,
         )
 
     def make_single(self) -> Any:

@@ -16,6 +16,7 @@ from lpo.runs.directory import task_line
 from lpo.runs.record import Record, Row, VisitCounts
 
 LAST, LATE = 5, 0.75  # the final score is the mean of at most 5 evaluations of the last quarter
+SAME = ("seed", "threads", "env_workers", "step_timeout", "keep_checkpoints")  # may differ
 PASS = 0.5  # share of the largest return that a seed must exceed to count as "above half"
 
 
@@ -188,7 +189,7 @@ class Runs:
                 first.options.keys() & run.options.keys()
             ):  # of older files some are missing
                 a, b = (r.options[name] for r in (first, run))
-                if a != b and name not in ("seed", "threads", "step_timeout", "keep_checkpoints"):
+                if a != b and name not in SAME:
                     raise LPOError(
                         f"{first.path} and {run.path} are both {run.label!r} but differ in {name} "
                         f"({a!r} and {b!r}); name them as variants of a sweep."

@@ -16,8 +16,8 @@ from lpo.report.stats import Estimate, estimate, iqm
 
 Row = dict[str, Any]
 KEEPING = (
-    "seed", "threads", "step_timeout", "env", "algo", "threshold", "keep_checkpoints",
-    "checkpoint_every",
+    "seed", "threads", "env_workers", "step_timeout", "env", "algo", "threshold",
+    "keep_checkpoints", "checkpoint_every",
 )  # fmt: skip
 
 

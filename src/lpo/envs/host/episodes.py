@@ -3,21 +3,31 @@
 Every episode is reset with a seed of its own, a function of (seed, environment, episode number),
 so the state of an environment is a function of that seed and the actions since. A checkpoint holds
 these. Loading it replays the current episodes and checks that the last observations are bit-equal.
+
+So it does not matter who steps the environments: a batch that begins in this process can go on in
+others (``workers.py``), which replay its current episodes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
-import gymnasium
 import numpy as np
 
-from lpo.envs.angles import Angles, described
+from lpo.envs.angles import described
 from lpo.envs.codec import Codec
-from lpo.envs.faults import Misfit, broken, check_finite, limited
+from lpo.envs.faults import check_finite
+from lpo.envs.host.frame import SUCCEEDED, UNSAID, empty
+from lpo.envs.host.stepper import Played, Stepper
 from lpo.errors import LPOError
 from lpo.types import Step
+
+# When ``env_workers`` is "auto", by benchmarks/workers.py:
+PATIENCE = 1.0  # seconds of steps before the choice: about what it costs to start the processes
+SLOW = 2e-3  # seconds: a step of the whole batch that takes longer gains by being shared
 
 
 def episode_seed(seed: int, index: int, episode: int) -> int:
@@ -26,42 +36,57 @@ def episode_seed(seed: int, index: int, episode: int) -> int:
     return int(sequence.generate_state(1)[0]) & 0x7FFFFFFF
 
 
+class Choice:
+    """Whether to share the steps among processes, by the time that the first ones take."""
+
+    def __init__(self, hire: Callable[[], Stepper]):
+        self.hire, self.seconds, self.steps = hire, 0.0, 0
+
+    def due(self, seconds: float) -> bool:
+        """Adds a step; returns whether enough of them have been seen."""
+        self.seconds += seconds
+        self.steps += 1
+        return self.seconds >= PATIENCE
+
+    @property
+    def slow(self) -> bool:
+        return self.seconds > SLOW * self.steps
+
+
 class EpisodeBatch:
-    """Steps a list of environments one after another; a ``BatchEnv``."""
+    """Environments that ``stepper`` steps; a ``BatchEnv``.
+
+    ``hire`` returns another stepper, which takes over where the first steps turn out to be slow.
+    """
 
     def __init__(
         self,
-        envs: Sequence[gymnasium.Env],
+        stepper: Stepper,
+        codec: Codec,
         description: dict[str, Any],
-        angles: Angles = (),
-        step_timeout: float | None = None,
+        *,
+        resumable: bool = True,
+        hire: Callable[[], Stepper] | None = None,
     ):
-        self._envs = [limited(env, step_timeout) for env in envs]
-        self.num_envs = len(self._envs)
-        self.description = described(description, angles)
+        self._stepper, self.codec = stepper, codec
+        self.num_envs, self.resumable = stepper.num_envs, resumable
+        self.description = described(description, codec.angles)
         self._name = str(description["id"])
-        self.codec = Codec(self._name, envs[0].observation_space, envs[0].action_space, angles)
-        self.observation_space = self.codec.observation_space
-        self.action_space = self.codec.action_space
-        spec = self._envs[0].spec
-        self.resumable = not (spec is not None and spec.nondeterministic)
+        self.observation_space, self.action_space = codec.observation_space, codec.action_space
+        self._choice = Choice(hire) if hire is not None and resumable else None
         self._seed: int | None = None
         self._episode = [0] * self.num_envs
-        self._actions: list[list[np.ndarray]] = [[] for _ in self._envs]
-        self._obs = self._empty()
-
-    def _empty(self) -> np.ndarray:
-        shape = (self.num_envs, *self.observation_space.shape)
-        return np.empty(shape, self.observation_space.dtype)
+        self._next_seeds = np.zeros(self.num_envs, np.int64)
+        self._actions: list[list[np.ndarray]] = [[] for _ in range(self.num_envs)]
+        self._obs = empty(self.observation_space, self.num_envs)
 
     def reset(self, seed: int) -> np.ndarray:
         """Starts every environment on episode 0 of ``seed``."""
         self._seed = int(seed)
-        self._episode = [0] * self.num_envs
-        obs = self._empty()
-        for i in range(self.num_envs):
-            self._begin(i, obs)
-        check_finite(self._name, obs, None, self._age)
+        self._episode = [-1] * self.num_envs
+        self._next_seeds[:] = [self._seed_of(i, 0) for i in range(self.num_envs)]
+        obs = empty(self.observation_space, self.num_envs)
+        self._begin(list(range(self.num_envs)), obs)
         self._obs = obs.copy()
         return obs
 
@@ -70,57 +95,62 @@ class EpisodeBatch:
         if self._seed is None:
             raise LPOError(f"{self._name} was stepped before it was reset; call reset(seed).")
         taken = self.codec.take(action, self.num_envs)
-        decoded = self.codec.action(taken)
-        next_obs = self._empty()
-        reward = np.empty(self.num_envs)
-        terminated = np.empty(self.num_envs, bool)
-        truncated = np.empty(self.num_envs, bool)
-        infos: list[dict[str, Any]] = [{}] * self.num_envs
-        for i in range(self.num_envs):
-            self._actions[i].append(taken[i])
-            end = self._step_one(i, decoded[i], next_obs)
-            reward[i], terminated[i], truncated[i], infos[i] = end
+        for actions, row in zip(self._actions, taken, strict=True):
+            actions.append(row)
+        began = 0.0 if self._choice is None else time.perf_counter()
+        next_obs, reward, terminated, truncated, said = self._stepper.step(
+            taken, self._next_seeds, self._age
+        )
         check_finite(self._name, next_obs, reward, self._age)
         done = terminated | truncated
         obs, success = next_obs, None
         if done.any():
-            success = _success(done, infos)
-            obs = self._next_episodes(done, next_obs)
+            success = None if (said == UNSAID).all() else said == SUCCEEDED
+            obs = next_obs.copy()
+            self._begin(done.nonzero()[0].tolist(), obs)
         self._obs = obs.copy()
+        if self._choice is not None and self._choice.due(time.perf_counter() - began):
+            self._choose(self._choice)
         valid = np.ones(self.num_envs, bool)
         return Step(obs, reward, terminated, truncated, next_obs, valid, success)
 
-    def _step_one(
-        self, i: int, action: Any, into: np.ndarray
-    ) -> tuple[float, bool, bool, dict[str, Any]]:
-        """Steps environment ``i``; its observation goes into row ``i`` of ``into``."""
-        try:
-            obs, reward, terminated, truncated, info = self._envs[i].step(action)
-            into[i] = self.codec.observation(obs)
-            if not isinstance(info, dict):
-                raise Misfit(f"its information is {info!r} and must be a dictionary")
-            return float(reward), bool(terminated), bool(truncated), info
-        except Exception as error:
-            raise broken(self._name, i, self._age(i), error) from error
-
-    def _next_episodes(self, done: np.ndarray, next_obs: np.ndarray) -> np.ndarray:
-        """Begins the next episode where one is ``done``; returns what the policy sees next."""
-        obs = next_obs.copy()
-        for i in done.nonzero()[0].tolist():
+    def _begin(self, rows: list[int], obs: np.ndarray) -> None:
+        """Begins the next episode of ``rows``; what the policy sees then goes into ``obs``."""
+        seeds = self._next_seeds.copy()
+        for i in rows:
             self._episode[i] += 1
-            self._begin(i, obs)
+            self._actions[i] = []
+            self._next_seeds[i] = self._seed_of(i, self._episode[i] + 1)
+        self._stepper.begin(rows, seeds, obs)
         check_finite(self._name, obs, None, self._age)
-        return obs
 
-    def _begin(self, i: int, into: np.ndarray) -> None:
-        """Resets environment ``i`` with the seed of its current episode."""
-        self._actions[i] = []
-        seed = episode_seed(self._seed or 0, i, self._episode[i])
-        try:
-            obs, _ = self._envs[i].reset(seed=seed)
-            into[i] = self.codec.observation(obs)
-        except Exception as error:
-            raise broken(self._name, i, 0, error) from error
+    def _seed_of(self, i: int, episode: int) -> int:
+        return episode_seed(self._seed or 0, i, episode)
+
+    def _choose(self, choice: Choice) -> None:
+        """Lets the other stepper take over if steps are slow and it plays the episodes alike."""
+        self._choice = None
+        if not choice.slow:
+            return
+        with suppress(LPOError):
+            new = choice.hire()
+            try:
+                obs, ended = new.replay(self._current())
+                self._check(obs, self._obs, ended)
+            except BaseException:
+                new.close()
+                raise
+            old, self._stepper = self._stepper, new
+            with suppress(Exception):
+                old.close()
+
+    def _current(self) -> list[Played]:
+        """Returns the episodes that are under way."""
+        nothing = np.empty((0, *self.codec.action_shape), self.action_space.dtype)
+        return [
+            Played(i, self._seed_of(i, k), np.stack(actions) if actions else nothing)
+            for i, (k, actions) in enumerate(zip(self._episode, self._actions, strict=True))
+        ]
 
     def _age(self, i: int) -> int:
         """Returns the steps of environment ``i`` in its episode."""
@@ -135,13 +165,11 @@ class EpisodeBatch:
             )
         if self._seed is None:
             raise LPOError(f"{self._name} has no state before its first reset; call reset(seed).")
-        rows = [row for actions in self._actions for row in actions]
-        empty = np.empty((0, *self.codec.action_shape), self.action_space.dtype)
         return {
             "seed": np.array([self._seed], np.uint64),
             "episode": np.array(self._episode, np.int64),
             "elapsed": np.array([self._age(i) for i in range(self.num_envs)], np.int64),
-            "actions": np.stack(rows) if rows else empty,
+            "actions": np.concatenate([played.actions for played in self._current()]),
             "obs": self._obs,
         }
 
@@ -155,43 +183,26 @@ class EpisodeBatch:
             )
         self._seed = int(state["seed"][0])
         self._episode = [int(k) for k in state["episode"]]
-        ends = np.cumsum(state["elapsed"])
-        obs = self._empty()
-        for i, actions in enumerate(np.split(state["actions"], ends[:-1])):
-            self._replay(i, actions, obs)
-            if obs[i].tobytes() != saved[i].tobytes():
-                raise self._irreproducible(i)
+        parts = np.split(state["actions"], np.cumsum(state["elapsed"])[:-1])
+        self._actions = [list(actions) for actions in parts]
+        for i, k in enumerate(self._episode):
+            self._next_seeds[i] = self._seed_of(i, k + 1)
+        obs, ended = self._stepper.replay(self._current())
+        self._check(obs, saved, ended)
         self._obs = obs.copy()
         return obs
 
-    def _replay(self, i: int, actions: np.ndarray, into: np.ndarray) -> None:
-        self._begin(i, into)
-        for action in actions:
-            self._actions[i].append(action)
-            _, terminated, truncated, _ = self._step_one(i, self.codec.action(action), into)
-            if terminated or truncated:
-                raise self._irreproducible(i)
-
-    def _irreproducible(self, i: int) -> LPOError:
-        return LPOError(
-            f"{self._name} (environment {i}) is not deterministic given its seed: the same actions "
-            "now lead to another state than before the checkpoint; draw all randomness from "
-            "self.np_random, keep no state over a reset (as a normalising wrapper does), and train "
-            "again."
-        )
+    def _check(self, obs: np.ndarray, saved: np.ndarray, ended: set[int]) -> None:
+        """Raises where a replayed episode has led to another observation than the first time."""
+        for i in range(self.num_envs):
+            if i in ended or obs[i].tobytes() != saved[i].tobytes():
+                raise LPOError(
+                    f"{self._name} (environment {i}) is not deterministic given its seed: the same "
+                    "actions now lead to another state than before the checkpoint; draw all "
+                    "randomness from self.np_random, keep no state over a reset (as a normalising "
+                    "wrapper does), and train again."
+                )
 
     def close(self) -> None:
         """Closes every environment."""
-        for env in self._envs:
-            env.close()
-
-
-def _success(done: np.ndarray, infos: Sequence[dict[str, Any]]) -> np.ndarray | None:
-    """Returns which ended episodes succeeded, by ``info["is_success"]``; None if none says so."""
-    ended = done.nonzero()[0].tolist()
-    if not any("is_success" in infos[i] for i in ended):
-        return None
-    success = np.zeros(len(done), bool)
-    for i in ended:
-        success[i] = bool(infos[i].get("is_success", False))
-    return success
+        self._stepper.close()

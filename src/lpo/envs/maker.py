@@ -1,0 +1,150 @@
+"""Environments: what makes the environments of a batch one by one, in any process.
+
+A process that steps environments is told in words how to make them: the entry point and the
+arguments of an id, or the name of a function in a module. The words are a Python literal.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import importlib
+import sys
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import gymnasium
+from gymnasium.envs.registration import EnvSpec, WrapperSpec
+from gymnasium.vector import VectorEnv
+
+from lpo.envs import minigrid
+from lpo.envs.specs import LOCOMOTION
+from lpo.errors import LPOError
+
+
+@dataclasses.dataclass(frozen=True)
+class Maker:
+    """Makes an environment of a specification, or by a function."""
+
+    source: EnvSpec | Callable[[], gymnasium.Env]
+    preset: str | None = None
+    threshold: float | None = None
+    kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    def __call__(self) -> gymnasium.Env:
+        """Returns a new environment; an error of Gymnasium's own maker becomes ours."""
+        if isinstance(self.source, EnvSpec):
+            return from_spec(self.source, self.preset, self.threshold, self.kwargs)
+        return from_factory(self.source)
+
+    def in_words(self) -> str | None:
+        """Returns what ``read_maker`` reads in another process; None where words do not do."""
+        source = self.source
+        fields = {"preset": self.preset, "threshold": self.threshold, "kwargs": self.kwargs}
+        if isinstance(source, EnvSpec):
+            told = {f.name: getattr(source, f.name) for f in dataclasses.fields(source) if f.init}
+            entry, added = source.entry_point, source.additional_wrappers
+            told["entry_point"] = name = name_of(entry) if callable(entry) else entry
+            told["additional_wrappers"] = [(w.name, w.entry_point, w.kwargs) for w in added]
+            fields["spec"] = told
+        else:
+            fields["function"] = name = name_of(source)
+        text = repr(fields)
+        try:
+            return text if name and ast.literal_eval(text) == fields else None
+        except Exception:  # of values that are no literals, and of their comparison
+            return None
+
+
+def read_maker(text: str) -> Maker:
+    """Returns the maker that ``in_words`` told of. It imports the module of a function."""
+    fields = ast.literal_eval(text)
+    told, function = fields.pop("spec", None), fields.pop("function", None)
+    if told is None:
+        module, _, path = function.partition(":")
+        return Maker(reduce(getattr, path.split("."), importlib.import_module(module)), **fields)
+    told["additional_wrappers"] = tuple(WrapperSpec(*w) for w in told["additional_wrappers"])
+    return Maker(EnvSpec(**told), **fields)
+
+
+def name_of(function: Any) -> str | None:
+    """Returns ``module:name`` of what can be imported; None for what is in a script or a cell."""
+    module, path = (getattr(function, part, None) for part in ("__module__", "__qualname__"))
+    home = sys.modules.get(module or "")
+    if home is None or module == "__main__" or not path:
+        return None
+    found = reduce(lambda part, name: getattr(part, name, None), path.split("."), home)
+    return f"{module}:{path}" if found is function else None
+
+
+def from_spec(
+    spec: EnvSpec, preset: str | None, threshold: float | None, kwargs: dict[str, Any]
+) -> gymnasium.Env:
+    """Returns an environment of Gymnasium's registry; any error of its maker becomes ours."""
+    if spec.id in LOCOMOTION:
+        LOCOMOTION[spec.id].threshold(preset, threshold)  # refuses before any model is loaded
+        kwargs = {**kwargs, "preset": preset, "threshold": threshold}
+    else:
+        refuse_options(spec, preset, threshold, None)
+    try:
+        return minigrid.with_codes(gymnasium.make(spec, disable_env_checker=True, **kwargs))
+    except LPOError:
+        raise
+    except Exception as error:
+        raise LPOError(
+            f"{spec.id} could not be made, {type(error).__name__}: {error}; install what it "
+            f"needs and check env_kwargs {kwargs}."
+        ) from error
+
+
+def from_factory(factory: Any) -> gymnasium.Env:
+    """Returns the environment of a function, or ``factory`` itself where it is one."""
+    made = factory() if callable(factory) else factory
+    if not isinstance(made, gymnasium.Env):
+        raise LPOError(
+            f"{made!r} is not an environment; pass an id, a gymnasium.Env, a function that "
+            "returns one, or a gymnasium.vector.VectorEnv."
+        )
+    return minigrid.with_codes(made)
+
+
+def distinct(envs: list[gymnasium.Env]) -> list[gymnasium.Env]:
+    """Returns ``envs``. Raises LPOError where one of them stands there twice."""
+    if len({id(made) for made in envs}) != len(envs):
+        raise LPOError(
+            "The environment function returned the same environment twice; make a new one in "
+            "each call."
+        )
+    return envs
+
+
+def id_of(env: Any) -> str:
+    """Returns the name that errors and figures use."""
+    if isinstance(env, str):
+        return env
+    if isinstance(env, EnvSpec):
+        return env.id
+    spec = getattr(env, "spec", None)
+    if spec is not None:
+        return spec.id
+    if isinstance(env, gymnasium.Env | VectorEnv):
+        return type(env.unwrapped).__name__
+    return getattr(env, "__name__", repr(env))
+
+
+def refuse_options(
+    env: Any, preset: str | None, threshold: float | None, env_kwargs: dict[str, Any] | None
+) -> None:
+    """Raises LPOError for an option that ``env`` does not have."""
+    for option, value in (("preset", preset), ("threshold", threshold)):
+        if value is not None:
+            raise LPOError(
+                f"{option}={value!r} does not apply to {id_of(env)}; leave it out, or choose one "
+                f"of {', '.join(LOCOMOTION)}."
+            )
+    if env_kwargs:
+        raise LPOError(
+            f"env_kwargs {sorted(env_kwargs)} do not apply to {id_of(env)}, which exists "
+            "already; pass them where it is made."
+        )
