@@ -7,7 +7,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "lpo"
 ROOMS = [
     "errors", "files", "platform", "types", "finite", "theory", "options", "math", "problem",
     "bonus", "switch", "start", "envs", "algorithms", "config", "engine", "runs", "policy", "agent",
-    "render", "export", "report", "card", "sweep", "cli",
+    "explorer", "sb3", "render", "export", "report", "card", "sweep", "cli",
 ]  # fmt: skip
 
 

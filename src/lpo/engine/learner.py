@@ -16,7 +16,7 @@ from lpo.bonus import Bonus, Streams, Weigh
 from lpo.config import CheckpointOptions, Config, EvaluationOptions, LogOptions
 from lpo.envs.task import TaskOptions
 from lpo.math import distributions, ppo
-from lpo.math.advantage import Trajectory, streams_gae
+from lpo.math.advantage import Trajectory, estimates
 from lpo.math.descent import PLAIN, Adam, Compute
 from lpo.math.distributions import Distribution
 from lpo.math.nets import ActorCritic, NetworkOptions, init_actor_critic, values
@@ -151,9 +151,9 @@ def prepare(p: Parts, state: TrainState, rollout: Rollout) -> Prepared:
     )
     streams = p.streams
     critics = streams.lambdas.at[0].set(p.update.value_lambda)  # λ of the returns that they learn
-    a = streams_gae(trajectory, streams.gammas, streams.lambdas, streams.ends)
-    errors = streams_gae(trajectory, streams.gammas, critics, streams.ends)
-    returns = errors + trajectory.value
+    a, errors, returns = estimates(
+        trajectory, streams.gammas, streams.lambdas, critics, streams.ends
+    )
     weights, weigh_state, weighed = p.weigh.update(state.weigh, p.streams, a, rollout)
     batch = ppo.Batch(
         obs=rows(obs),

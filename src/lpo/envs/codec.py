@@ -106,7 +106,7 @@ class Codec:
 
 def flat_observation_space(name: str, space: spaces.Space) -> spaces.Box:
     """Returns the flat Box of ``space``; raises with the name of the part that has none."""
-    for part in _parts(space):
+    for part in leaves_of(space):
         if isinstance(part, spaces.Box) and part.dtype == np.uint8 and len(part.shape) >= 3:
             raise LPOError(
                 f"{name} observes {part}, and pixels are not supported; wrap it in a "
@@ -131,7 +131,7 @@ def flat_observation_space(name: str, space: spaces.Space) -> spaces.Box:
 def is_grid(space: spaces.Space) -> bool:
     """Returns whether ``space`` holds codes or whole numbers alone, a small image among them."""
     names = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
-    parts = list(_parts(space))
+    parts = list(leaves_of(space))
     codes = all(
         isinstance(part, names) or (isinstance(part, spaces.Box) and part.dtype.kind in "iub")
         for part in parts
@@ -158,14 +158,14 @@ def flat_action_space(name: str, space: spaces.Space) -> FlatActions:
     )
 
 
-def _parts(space: spaces.Space) -> Iterator[spaces.Space]:
+def leaves_of(space: spaces.Space) -> Iterator[spaces.Space]:
     """Yields the leaves of nested Dict and Tuple spaces."""
     if isinstance(space, spaces.Dict):
         for part in space.spaces.values():
-            yield from _parts(part)
+            yield from leaves_of(part)
     elif isinstance(space, spaces.Tuple):
         for part in space.spaces:
-            yield from _parts(part)
+            yield from leaves_of(part)
     else:
         yield space
 

@@ -77,3 +77,24 @@ def streams_gae(
     per_env = jax.vmap(gae, in_axes=(-1, None, None, None), out_axes=-1)
     axes: Any = Trajectory(*(0, 0, 0, 0, None, None, None))  # pyright: ignore[reportArgumentType]
     return jax.vmap(per_env, in_axes=(axes, 0, 0, 0))(x, gamma, lambda_, ends)
+
+
+class Estimates(NamedTuple):
+    """What S streams of a trajectory are worth: what the policy follows, what the critics learn."""
+
+    advantages: Float[Array, "S T N"]
+    errors: Float[Array, "S T N"]  # targets − V(s_t)
+    targets: Float[Array, "S T N"]  # the returns that the critics learn
+
+
+def estimates(
+    x: Trajectory,
+    gamma: Float[Array, " S"],
+    lambda_: Float[Array, " S"],
+    target_lambda: Float[Array, " S"],
+    ends: Int[Array, " S"],
+) -> Estimates:
+    """Line 7 of Algorithm 7: advantages with λ, and value targets with a λ of their own."""
+    a = streams_gae(x, gamma, lambda_, ends)
+    errors = streams_gae(x, gamma, target_lambda, ends)
+    return Estimates(a, errors, errors + x.value)
