@@ -144,7 +144,12 @@ def test_a_callback_object_and_a_logger():
 def test_evaluate_counts_fresh_episodes(countdown):
     agent = PPO(countdown, **SMALL).learn(160)
     scores = agent.evaluate(episodes=5)
-    assert scores == {"return": 6.0, "length": 3.0, "episodes": 5}  # 1 + 2 + 3, no definition
+    assert scores == {
+        "return": 6.0,
+        "length": 3.0,
+        "episodes": 5,
+        "sampled_return": 6.0,
+    }  # 1 + 2 + 3, no definition
     before = agent.env_steps
     assert agent.learn(160).env_steps == before + 160
 

@@ -11,7 +11,7 @@ import numpy as np
 from lpo import config as configs
 from lpo.algorithms import row_name
 from lpo.config import Config
-from lpo.engine.evaluate import evaluate, score
+from lpo.engine.evaluate import as_sampled, evaluate, score
 from lpo.engine.rollout import Episode
 from lpo.envs.make import adopted, observes_grid
 from lpo.envs.registry import import_package
@@ -23,6 +23,7 @@ from lpo.runs.checkpoint import Checkpoint
 from lpo.runs.directory import RunDirectory, free_directory, short_env
 from lpo.runs.loggers import About, Logger, check_installed, open_loggers
 from lpo.runs.run import Run, count_of, make_trainer, stopping_on_signals
+from lpo.types import BatchEnv
 
 A = TypeVar("A", bound="Agent")
 
@@ -158,8 +159,9 @@ class Agent:
         if self._policy is None:
             t = self.run.trainer
             self._policy = Policy(
-                t.policy(), t.env.codec, self.config, t.env.description, t.env_steps, self._rng
-            )
+                t.policy(), t.env.codec, self.config, t.env.description, t.env_steps, self._rng,
+                self.run.acts,
+            )  # fmt: skip
         return self._policy
 
     def predict(
@@ -167,17 +169,23 @@ class Agent:
         observation: Any,
         state: Any = None,
         episode_start: Any = None,
-        deterministic: bool = False,
+        deterministic: bool | None = None,
     ) -> tuple[np.ndarray, Any]:
-        """Returns actions for one observation or a batch, as the environment takes them."""
+        """Returns actions for one observation or a batch, as the environment takes them.
+
+        They are the most likely ones if ``deterministic``, and sampled if not; by default the
+        better of the two by the evaluations of the run, and sampled where it has none.
+        """
         return self.policy.predict(observation, state, episode_start, deterministic)
 
     def evaluate(
-        self, episodes: int = 20, *, deterministic: bool = True, seed: int = 1_000_003
+        self, episodes: int = 20, *, deterministic: bool | None = None, seed: int = 1_000_003
     ) -> dict[str, float]:
         """Returns the mean ``return`` and ``length`` of new episodes of the current policy.
 
-        ``normalized_return`` and ``success`` are included where the task defines them.
+        ``normalized_return`` and ``success`` are included where the task defines them. They are of
+        the mode of the policy, and the same names with ``sampled_`` are of sampled actions, as in
+        the metrics of training. With ``deterministic`` given, only one of the two is played.
         """
         number = whole_number("episodes", episodes)
         env, eval_env = self._sources
@@ -188,16 +196,21 @@ class Agent:
                 "to the agent, or make it from an id or a function."
             )
         batch = self.config.task.make(count_of(source).get("num_envs", number), source)
+        scores = self._scored(batch, number, deterministic is not False, seed)
+        if deterministic is None:
+            scores |= as_sampled(self._scored(batch, number, False, seed))
+        if source is not eval_env:
+            batch.close()
+        return {name.removeprefix("eval/"): value for name, value in scores.items()}
+
+    def _scored(
+        self, batch: BatchEnv, number: int, deterministic: bool, seed: int
+    ) -> dict[str, float]:
         longest = self.config.evaluation.max_steps
         found: list[Episode] = []
         while len(found) < number:
             found += evaluate(batch, self.policy.actor, seed + len(found), deterministic, longest)
-        if source is not eval_env:
-            batch.close()
-        return {
-            name.removeprefix("eval/"): value
-            for name, value in score("eval", found[:number], batch.description).items()
-        }
+        return score("eval", found[:number], batch.description)
 
     def save(self, path: str | Path) -> Path:
         """Writes the full training state to ``path``.safetensors and ``path``.json."""

@@ -18,7 +18,7 @@ import numpy as np
 from lpo import algorithms
 from lpo import config as configs
 from lpo.config import Config
-from lpo.engine.evaluate import evaluate, score
+from lpo.engine.evaluate import as_sampled, evaluate, score
 from lpo.engine.rollout import Episode
 from lpo.errors import LPOError
 from lpo.policy import CARD, Policy, Which
@@ -28,6 +28,7 @@ from lpo.runs import store
 from lpo.runs.checkpoint import write_atomically
 from lpo.runs.directory import RunDirectory, task_line
 from lpo.runs.record import score_metric
+from lpo.runs.verdict import apart
 
 README, OPTIONS, CURVE, CLIP = "README.md", "options.json", "curve.png", "clip.webp"
 
@@ -82,12 +83,20 @@ def scored(
 def played(policy: Policy, episodes: int, seed: int) -> Score:
     env, longest = policy.config.task.make(episodes), policy.config.evaluation.max_steps
     try:
-        found: list[Episode] = evaluate(env, policy.actor, seed, True, longest)
-        means = score("eval", found, env.description)
+        both = {
+            way: evaluate(env, policy.actor, seed, way == "mode", longest)
+            for way in ("mode", "sampled")
+        }
+        scores = {way: score("eval", found, env.description) for way, found in both.items()}
     finally:
         env.close()
-    values = {k.removeprefix("eval/"): v for k, v in means.items() if k != "eval/episodes"}
-    how = f"Mean over {episodes} new episodes of the most likely actions, seed {seed}."
+    way = policy.way()
+    found: list[Episode] = both[way]
+    values = {k.removeprefix("eval/"): v for k, v in scores[way].items() if k != "eval/episodes"}
+    said = "the most likely actions" if way == "mode" else "sampled actions"
+    how = f"Mean over {episodes} new episodes of {said}, which it takes by default, seed {seed}."
+    different = apart(scores["mode"] | as_sampled(scores["sampled"]))
+    how += "" if different is None else f" {different}"
     return Score(values, float(np.std([e.ret for e in found])), how)
 
 
@@ -126,7 +135,7 @@ def readme(policy: Policy, found: Score, pictures: list[tuple[str, str]]) -> str
         "## Use",
         "```python\nfrom lpo import Policy\n\n"
         'policy = Policy.load("this folder")\n'
-        "action, _ = policy.predict(observation, deterministic=True)\n```",
+        "action, _ = policy.predict(observation)\n```",
         f"The weights are in `{CARD}.safetensors`; loading them executes no code. "
         f"`lpo train --config {OPTIONS}` repeats the training.",
         "## Options",

@@ -32,6 +32,7 @@ from lpo.math.normalize import Moments
 from lpo.runs import checkpoint
 from lpo.runs.checkpoint import Checkpoint
 from lpo.runs.directory import RunDirectory
+from lpo.runs.verdict import Acts
 from lpo.types import SpaceCodec
 
 Which = str  # "best" or "last"
@@ -39,7 +40,11 @@ CARD = "model"  # the name of the policy in a folder of `lpo card`
 
 
 class Policy:
-    """A trained policy. ``task`` describes what it was trained on, ``env_steps`` for how long."""
+    """A trained policy. ``task`` describes what it was trained on, ``env_steps`` for how long.
+
+    ``acts`` says what it does by default: "mode" or "sampled", the better by the evaluations that
+    chose it; None where there were none.
+    """
 
     def __init__(
         self,
@@ -49,9 +54,11 @@ class Policy:
         task: dict[str, Any],
         env_steps: int,
         rng: np.random.Generator | None = None,
+        acts: Acts | None = None,
     ):
         self.actor, self.codec, self.config = actor, codec, config
         self.task, self.env_steps = task, env_steps
+        self.acts = acts
         self.rng = np.random.default_rng(config.seed) if rng is None else rng
 
     @classmethod
@@ -69,17 +76,33 @@ class Policy:
         if not isinstance(task, dict) or not isinstance(record.get("env_steps"), int):
             raise LPOError(f"{source} does not say what it was trained on; pass a complete run.")
         codec = codec_of(record, c, source)
-        return cls(actor_of(saved.arrays, c, codec), codec, c, task, record["env_steps"])
+        acts = record.get("acts")
+        if acts not in (None, "mode", "sampled"):
+            raise LPOError(f"{source} acts by {acts!r}; pass a complete run.")
+        actor = actor_of(saved.arrays, c, codec)
+        return cls(actor, codec, c, task, record["env_steps"], acts=acts)
+
+    def way(self, actions: str = "own") -> Acts:
+        """Returns how it acts: by its mode, sampled, or as it does by default ("own").
+
+        A policy without an evaluation samples its actions, as it did in training.
+        """
+        return (self.acts or "sampled") if actions == "own" else actions  # type: ignore[return-value]
 
     def predict(
         self,
         observation: Any,
         state: Any = None,
         episode_start: Any = None,
-        deterministic: bool = False,
+        deterministic: bool | None = None,
     ) -> tuple[np.ndarray, Any]:
-        """Returns actions for one observation or a batch, as the environment takes them."""
+        """Returns actions for one observation or a batch, as the environment takes them.
+
+        They are the most likely ones if ``deterministic``, and sampled if not; by default what
+        ``acts`` says.
+        """
         obs, batched = batch_observation(self.codec, observation)
+        deterministic = self.way() == "mode" if deterministic is None else deterministic
         action = self.actor.act(obs, self.rng, deterministic)
         action = self.codec.action(self.actor.dist.to_env(action))
         return (action if batched else action[0]), state
@@ -118,6 +141,7 @@ class Policy:
     def record(self) -> dict[str, Any]:
         return {
             "env_steps": self.env_steps,
+            "acts": self.acts,
             "env": self.task,
             "spaces": {
                 "observation": to_dict(self.codec.raw_observation_space),

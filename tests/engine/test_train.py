@@ -230,7 +230,8 @@ def test_evaluation_leaves_training_alone(tiny):
         scores = with_eval.evaluate()
     assert_same(plain, with_eval)
     names = ("return", "length", "normalized_return", "success", "episodes")
-    assert set(scores) == {f"eval/{name}" for name in names}
+    drawn = ("sampled_return", "sampled_normalized_return", "sampled_success")
+    assert set(scores) == {f"eval/{name}" for name in (*names, *drawn)}
 
 
 def test_a_task_may_declare_the_return_that_counts_0():

@@ -209,6 +209,9 @@ def test_results_are_ordinary_runs(tmp_path, capsys):
     assert command("eval", one, "--episodes", "2", "--checkpoint", "last") == 0
     assert "policy at step 400" in capsys.readouterr().out
     assert Policy.load(one).predict(np.zeros(26))[0] in (0, 1)
+    last = runs.runs[1].rows[-1]  # its claim: of new episodes, and as many as a host would play
+    assert last["best/episodes"] % 20 == 0 and 0 <= last["best/success"] <= 1
+    assert Policy.load(one).acts == ("sampled" if last["best/sampled"] else "mode")
     with pytest.raises(LPOError, match=r"--device [gc]pu"):
         from lpo.runs.run import resume
 

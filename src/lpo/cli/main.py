@@ -24,6 +24,9 @@ def train(arguments: Sequence[str]) -> None:
     run_training(arguments)
 
 
+Actions = Literal["own", "mode", "sampled"]
+
+
 @options
 class ResumeOptions:
     """Continue a run from its newest checkpoint, bit for bit as if it had never stopped."""
@@ -50,8 +53,9 @@ class EvalOptions:
     """Seed of the episodes."""
     checkpoint: Literal["best", "last"] = "best"
     """Policy to take from a run directory: the best by evaluation, or the last."""
-    stochastic: bool = False
-    """Sample actions instead of taking the mode."""
+    actions: Actions = "own"
+    """mode: the most likely actions. sampled: drawn ones. own: what the policy does by default, the
+    better of the two in the evaluations that chose it."""
 
 
 @options
@@ -68,8 +72,9 @@ class RenderOptions:
     """Seed of the episode."""
     checkpoint: Literal["best", "last"] = "best"
     """Policy to take from a run directory: the best by evaluation, or the last."""
-    stochastic: bool = False
-    """Sample actions instead of taking the mode."""
+    actions: Actions = "own"
+    """mode: the most likely actions. sampled: drawn ones. own: what the policy does by default, the
+    better of the two in the evaluations that chose it."""
 
 
 @options
@@ -223,26 +228,9 @@ def resume(arguments: Sequence[str]) -> None:
 
 def evaluate(arguments: Sequence[str]) -> None:
     options = parse(EvalOptions, "eval", arguments)
-    from lpo.engine.evaluate import evaluate as run_episodes
-    from lpo.engine.evaluate import score
-    from lpo.policy import Policy
-    from lpo.runs.directory import task_line
+    from lpo.cli.evaluate import evaluate as run_episodes
 
-    policy = Policy.load(options.run, options.checkpoint)
-    c = policy.config
-    env = c.task.make(options.episodes)
-    deterministic, longest = not options.stochastic, c.evaluation.max_steps
-    episodes = run_episodes(env, policy.actor, options.seed, deterministic, longest)
-    scores = score("eval", episodes, env.description)
-    print(f"{options.run}: policy at step {policy.env_steps}, {task_line(env.description)}")
-    returns = [e.ret for e in episodes]
-    success = scores.get("eval/success")
-    print(
-        f"return {scores['eval/return']:.1f} (from {min(returns):.1f} to {max(returns):.1f}), "
-        f"length {scores['eval/length']:.0f}, "
-        + ("" if success is None else f"success {success:.0%} ")
-        + f"over {len(episodes)} episodes"
-    )
+    run_episodes(options.run, options.checkpoint, options.episodes, options.seed, options.actions)
 
 
 def render(arguments: Sequence[str]) -> None:
@@ -252,8 +240,8 @@ def render(arguments: Sequence[str]) -> None:
 
     policy = Policy.load(options.run, options.checkpoint)
     out = options.out or result((options.run,), "policy.mp4")
-    deterministic = not options.stochastic
-    print(render_policy(policy, out, options.steps, options.seed, deterministic))
+    way = policy.way(options.actions)
+    print(render_policy(policy, out, options.steps, options.seed, way == "mode"))
 
 
 def export(arguments: Sequence[str]) -> None:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from lpo.config import flat
+from lpo.runs import verdict
 from lpo.runs.directory import task_line
 from lpo.runs.progress import Rate, state_line, watched_lines
 from lpo.runs.run import Callback, Run, stopping_on_signals
@@ -71,10 +72,8 @@ def report_result(run: Run) -> None:
     c, directory = run.trainer.config, run.directory
     final = next((row for row in reversed(run.memory.rows) if "eval/return" in row), None)
     print(f"{c.algo} on {task_line(run.trainer.env.description)}: {run.env_steps:,} steps")
-    if final is not None:
-        success = final.get("eval/success")
-        words = "" if success is None else f"success rate {success:.0%}, "
-        print(f"{words}return {final['eval/return']:.1f}")
+    for line in verdict.at_end(final or {}):
+        print(line)
     sick = diagnose(directory.metrics(), run.trainer.env.description, flat(c))
     for line in sick.lines() if sick else ():
         print(line)

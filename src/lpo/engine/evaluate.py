@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from lpo.engine.rollout import Episode, HostPolicy
 from lpo.types import BatchEnv
+
+SAMPLED = ("return", "normalized_return", "success")  # what is told of sampled actions
 
 
 def evaluate(
@@ -78,3 +80,12 @@ def score(prefix: str, episodes: Sequence[Episode], task: dict[str, Any]) -> dic
         "episodes": len(episodes),
     }
     return {f"{prefix}/{name}": value for name, value in metrics.items() if value is not None}
+
+
+def as_sampled(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Returns the metrics of an evaluation under the names of sampled actions."""
+    return {
+        f"eval/sampled_{name}": metrics[f"eval/{name}"]
+        for name in SAMPLED
+        if f"eval/{name}" in metrics
+    }

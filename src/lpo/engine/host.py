@@ -10,13 +10,14 @@ import numpy as np
 from jax import Array
 
 from lpo.config import Config
-from lpo.engine.evaluate import evaluate, score
+from lpo.engine.evaluate import as_sampled, evaluate, score
 from lpo.engine.learner import (
     ACT,
     EVAL,
     ROLL_IN,
     START,
     SWITCH,
+    TEST,
     Space,
     TrainState,
     compiled,
@@ -112,14 +113,32 @@ class Trainer:
         return self.buffer._replace(last_obs=self.obs), row, metrics
 
     def evaluate(self) -> dict[str, float]:
-        """Returns the metrics of the current policy on separate environments."""
+        """Returns the metrics of the current policy: by its mode, and by sampled actions.
+
+        Each has its own episodes, on separate environments.
+        """
+        c, policy = self.config.evaluation, self.policy()
+        rng = host_rng(self.config.seed, EVAL, self.env_steps)
+        found = self.play(policy, c.deterministic, int(rng.integers(2**31)))
+        return found | as_sampled(self.play(policy, False, int(rng.integers(2**31))))
+
+    def test(self, policy: HostPolicy, acts: str, occasion: int) -> dict[str, float]:
+        """Returns the metrics of new episodes of any policy, by its mode or by sampled actions."""
+        rng = host_rng(self.config.seed, TEST, occasion)
+        return self.play(policy, acts == "mode", int(rng.integers(2**31)))
+
+    def play(self, policy: HostPolicy, deterministic: bool, seed: int) -> dict[str, float]:
+        """Plays an episode in every environment of the evaluations."""
         assert self.eval_env is not None
-        start = time.perf_counter()
-        c = self.config.evaluation
-        seed = int(host_rng(self.config.seed, EVAL, self.env_steps).integers(2**31))
-        episodes = evaluate(self.eval_env, self.policy(), seed, c.deterministic, c.max_steps)
+        start, longest = time.perf_counter(), self.config.evaluation.max_steps
+        episodes = evaluate(self.eval_env, policy, seed, deterministic, longest)
         self.seconds["eval"] += time.perf_counter() - start
         return score("eval", episodes, self.env.description)
+
+    def policy_in(self, arrays: dict[str, np.ndarray]) -> HostPolicy:
+        """Returns the policy in the arrays of one of this run's checkpoints."""
+        s = trees.unflatten("train", {"state": self.state}, arrays)["state"]
+        return HostPolicy(s.params, s.moments, self.parts.dist, self.parts.network.obs_clip)
 
     def check_finite(self, metrics: dict[str, float], learned: TrainState) -> None:
         """Raises LPOError where a number is not finite; then nothing that was learned is kept."""

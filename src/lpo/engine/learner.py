@@ -29,6 +29,7 @@ from lpo.types import Rollout
 STREAMS = ("ext", "int")
 # One random stream per component: a new component does not change the streams of the others.
 NETS, BONUS_INIT, PPO_ORDER, BONUS_ORDER, ACT, EVAL, SWITCH, START, ROLL_IN, WORLDS = range(10)
+TEST = 10
 
 
 class TrainState(NamedTuple):

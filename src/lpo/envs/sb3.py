@@ -23,6 +23,7 @@ except ImportError as error:
     ) from error
 
 from lpo.envs.make import EnvLike, make_batch
+from lpo.envs.success import reported
 from lpo.types import BatchEnv
 
 
@@ -57,8 +58,9 @@ class FromVecEnv(VectorEnv):
             final = np.empty(self.num_envs, object)
             for i in done.nonzero()[0]:
                 final[i] = infos[i]["terminal_observation"]
-            said = np.array(["is_success" in info for info in infos]) & done
-            success = np.array([bool(info.get("is_success")) for info in infos])
+            told = [reported(info) for info in infos]
+            said = np.array([one is not None for one in told]) & done
+            success = np.array([bool(one) for one in told])
             info["final_obs"] = final
             if said.any():
                 info["final_info"] = {"is_success": success, "_is_success": said}

@@ -46,7 +46,7 @@ def write_clip(policy: Policy, path: Path) -> None:
     """Writes a clip in real time, small enough for a page that shows a dozen of them."""
     path.parent.mkdir(parents=True, exist_ok=True)
     # The clip ends after SECONDS, by the frame rate of the environment; 1000 steps are enough.
-    frames, fps = play(policy, 1000, 0, True, SECONDS, FPS)
+    frames, fps = play(policy, 1000, 0, policy.way() == "mode", SECONDS, FPS)
     step = max(1, min(frames[0].shape[:2]) // SIDE)
     save_webp(path, [frame[::step, ::step] for frame in frames], 1 / fps)
 

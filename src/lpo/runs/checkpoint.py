@@ -87,6 +87,11 @@ def save(folder: Path, name: str, arrays: dict[str, np.ndarray], record: dict[st
     return path
 
 
+def plain(record: dict[str, Any]) -> dict[str, Any]:
+    """Returns a record without what ``save`` adds to it."""
+    return {k: v for k, v in record.items() if k not in ("format", "sha256", "record_sha256")}
+
+
 def digest(record: dict[str, Any]) -> str:
     """Returns the SHA-256 of a record without its own checksum."""
     rest = {key: value for key, value in record.items() if key != "record_sha256"}

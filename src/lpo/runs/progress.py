@@ -23,6 +23,13 @@ def state_line(run: Run, rate: float) -> dict[str, str]:
     return shown
 
 
+def evaluated(metrics: dict[str, float]) -> str:
+    """Returns the returns of an evaluation, by the mode and by sampled actions."""
+    sampled = metrics.get("eval/sampled_return")
+    more = "" if sampled is None else f" sampled {sampled:.4g}"
+    return f"eval {metrics['eval/return']:.4g}{more}"
+
+
 class Rate:
     """Steps per second since the start, without the first iteration, which compiles."""
 
@@ -45,6 +52,6 @@ def watched_lines(run: Run) -> Callback:
         speed = rate(step)
         if "eval/return" in metrics:
             shown = "  ".join(f"{k} {v}" for k, v in state_line(run, speed).items())
-            print(f"step {step:>9,}  eval {metrics['eval/return']:.1f}  {shown}", flush=True)
+            print(f"step {step:>9,}  {evaluated(metrics)}  {shown}", flush=True)
 
     return show

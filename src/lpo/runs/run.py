@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 import warnings
@@ -20,11 +21,12 @@ from lpo.envs import spaces
 from lpo.envs.angles import Drift, largest, unbounded
 from lpo.errors import LPOError
 from lpo.platform import device_here
-from lpo.runs import checkpoint
+from lpo.runs import checkpoint, verdict
 from lpo.runs.checkpoint import Checkpoint
 from lpo.runs.directory import RunDirectory, runs_in
 from lpo.runs.loggers import About, JSONLines, Logger, Memory, check_installed, open_loggers
 from lpo.runs.unit import SmallRewards
+from lpo.runs.verdict import Acts, Recent, recent_of
 from lpo.runs.visits import Visits
 
 Callback = Callable[[int, dict[str, float]], Any]
@@ -46,13 +48,15 @@ class Run:
         *,
         loggers: Sequence[Logger] = (),
         best: float | None = None,
+        recent: Recent | None = None,
         visits: Visits | None = None,
     ):
         self.trainer, self.directory, self.journal = trainer, directory, journal
         self.memory = Memory()
         own = [self.memory, *([] if journal is None else [journal])]
         self.loggers: list[Logger] = [*own, *loggers]
-        self.best = best
+        self.best, self.recent = best, recent or Recent()
+        self.acts: Acts | None = self.ranked_way()
         self.stop_requested = False
         self.until = trainer.env_steps
         self.visits = visits or Visits(trainer.env.description, trainer.config.steps)
@@ -79,10 +83,12 @@ class Run:
             if trainer.eval_env and (crossed(before, after, every) or (last and every)):
                 metrics |= trainer.evaluate()
             with self.disk_errors():
+                self.keep_best(metrics)
+                if last:
+                    metrics |= self.conclude(metrics)
                 timing = self.timing(after - before, seconds)
                 for logger in self.loggers:
                     logger.write(after, metrics, timing)
-                self.keep_best(metrics)
                 go_on = callback is None or callback(after, metrics) is not False
                 due = crossed(before, after, c.checkpoints.every)
                 if due or last or not go_on or self.stop_requested:
@@ -109,6 +115,8 @@ class Run:
             "env_steps": self.env_steps,
             "until": self.until,
             "best": self.best,
+            "recent": self.recent.to_json(),
+            "acts": self.acts,
             "env": self.trainer.env.description,
             "spaces": {
                 "observation": spaces.to_dict(codec.raw_observation_space),
@@ -139,14 +147,44 @@ class Run:
         if self.directory is not None:
             checkpoint.prune(self.directory.checkpoints, self.trainer.config.checkpoints.keep)
 
+    def ranked_way(self) -> Acts | None:
+        return self.recent.acts(self.trainer.config.evaluation.deterministic)
+
     def keep_best(self, metrics: dict[str, float]) -> None:
-        score = metrics.get("eval/return")
-        if score is None or (self.best is not None and score <= self.best):
+        """Takes in an evaluation, and keeps the policy where none has a higher rank."""
+        if "eval/return" not in metrics:
             return
-        self.best = score
+        score = float(self.recent.add(metrics).score)
+        self.acts = self.ranked_way()
+        if self.best is not None and score < self.best:
+            return
+        self.best = score if math.isfinite(score) else None
         if self.directory is not None:
             arrays = self.trainer.arrays()
             checkpoint.save(self.directory.checkpoints, "best", arrays, self.record())
+
+    def conclude(self, metrics: dict[str, float]) -> dict[str, float]:
+        """Tests the best policy and the last one, and keeps the winner. Returns its claim."""
+        if self.directory is None or "eval/return" not in metrics:
+            return {}
+        trainer, c = self.trainer, self.trainer.config.evaluation
+        policies, saved = {"last": trainer.policy()}, None
+        if self.directory.unsound_best() is None:
+            saved = self.directory.best()
+            if saved.record.get("env_steps") != self.env_steps:
+                policies = {"best": trainer.policy_in(saved.arrays), **policies}
+        ways: tuple[Acts, ...] = ("mode", "sampled") if c.deterministic else ("sampled",)
+        size = verdict.factor(
+            self.env_steps, c.episodes, metrics["eval/length"], len(policies) * len(ways)
+        )
+        claim = verdict.test(trainer.test, policies, ways, size)
+        self.acts = claim.ways["last"]
+        arrays, record = trainer.arrays(), self.record()
+        if claim.name == "best" and saved is not None:
+            arrays, record = saved.arrays, checkpoint.plain(saved.record)
+        record |= {"acts": claim.acts}
+        checkpoint.save(self.directory.checkpoints, "best", arrays, record)
+        return claim.metrics | {"best/env_steps": record["env_steps"]}
 
     def disk_errors(self) -> AbstractContextManager[None]:
         """Turns an error of the disk into an LPOError that says how to continue the run."""
@@ -217,12 +255,13 @@ class Continued(NamedTuple):
     best: float | None  # its best evaluation
     seconds: dict[str, float]  # spent on each part of the run
     logs: dict[str, int]  # the lengths of its logs in bytes
+    recent: Recent  # its last evaluations
 
     @staticmethod
     def of(saved: Checkpoint, source: str) -> Continued:
         """Reads the record. Raises LPOError where it is not that of a run."""
         found: list[Any] = [saved.record.get(name) for name in Continued._fields]
-        until, best, seconds, logs = found
+        until, best, seconds, logs, recent = found
         sound = (
             _is_count(until)
             and (best is None or _is_number(best))
@@ -237,7 +276,7 @@ class Continued(NamedTuple):
                 f"The checkpoint in {source} has no resume information; resume a run directory "
                 "that `lpo train` made."
             )
-        return Continued(until, best, seconds, logs)
+        return Continued(until, best, seconds, logs, recent_of(recent))
 
 
 def _is_count(value: Any) -> bool:
@@ -304,6 +343,7 @@ def resume(path: Path, loggers: Sequence[Logger] = ()) -> Resumed:
             journal,
             loggers=[*open_loggers(c.logs.loggers, about), *loggers],
             best=best,
+            recent=before.recent,
             visits=Visits(trainer.env.description, c.steps, saved.arrays.get("visits/counts")),
         )
         run.write_visits()  # what a kill after the last checkpoint may have left undone

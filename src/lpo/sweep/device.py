@@ -34,6 +34,9 @@ from lpo.runs import checkpoint
 from lpo.runs.checkpoint import Checkpoint
 from lpo.runs.directory import RunDirectory, log_digest
 from lpo.runs.unit import SmallRewards
+from lpo.runs.verdict import Recent
+from lpo.sweep import claims
+from lpo.sweep.claims import acting
 from lpo.sweep.grid import Grid, Item
 from lpo.sweep.local import stop_flag
 from lpo.sweep.plan import clear, held, read_plan, standing, write_plan
@@ -187,6 +190,7 @@ class Best(NamedTuple):
     score: np.ndarray
     env_steps: np.ndarray
     train: Any
+    sampled: np.ndarray  # sampled actions are better than the mode
 
 
 class GroupRun:
@@ -205,7 +209,14 @@ class GroupRun:
         self.goal = items[0].goal
         self.until = jnp.int32(self.goal)
         self.group: Group = self.program.init([i.config.seed for i in items], self.axes)
-        self.best = Best(np.full(len(items), -np.inf), np.zeros(len(items), int), None)
+        self.best = Best(
+            np.full(len(items), -np.inf),
+            np.zeros(len(items), int),
+            None,
+            np.zeros(len(items), bool),
+        )
+        self.recent = Recent()
+        self.acts = np.zeros(len(items), bool)  # of the last policies: by sampled actions
         self.seconds = 0.0
         self.saved = 0  # environment steps at the last save
         self.evaluated = 0  # and at the last evaluation
@@ -235,7 +246,12 @@ class GroupRun:
         tree = trees.unflatten("group", self.tree(), saved.arrays)
         self.group = tree["group"]
         best = host(tree["best"])
-        self.best = Best(saved.arrays["best/score"], saved.arrays["best/env_steps"], best)
+        kept = saved.arrays
+        none = np.zeros(len(self.items), bool)  # what states from before do not have
+        sampled = kept.get("best/sampled", none)
+        self.best = Best(kept["best/score"], kept["best/env_steps"], best, sampled)
+        self.recent = Recent(kept.get("best/recent", ()))
+        self.acts = kept.get("best/acts", none)
         self.seconds = saved.record["seconds"]
         self.evaluated = saved.record.get("evaluated", self.reached())  # older ones: just then
         for file, length in zip(self.logs(), saved.record["logs"], strict=True):
@@ -254,14 +270,8 @@ class GroupRun:
         return None
 
     def tree(self) -> dict[str, Any]:
-        best = host(self.acting()) if self.best.train is None else self.best.train
+        best = host(acting(self.group)) if self.best.train is None else self.best.train
         return {"group": self.group, "best": best}
-
-    def acting(self) -> Any:
-        """What a policy needs of the learner's state."""
-        train = self.group.train
-        return {"policy": train.params.policy, "log_std": train.params.log_std,
-                "moments": train.moments}  # fmt: skip
 
     def save(self) -> None:
         sizes = [file.stat().st_size for file in self.logs()]
@@ -269,6 +279,9 @@ class GroupRun:
         reached = int(np.asarray(self.group.moving.env_steps).max())
         arrays = trees.flatten("group", self.tree())
         arrays |= {"best/score": self.best.score, "best/env_steps": self.best.env_steps}
+        arrays |= {"best/sampled": self.best.sampled, "best/acts": self.acts}
+        if self.recent.kept:
+            arrays["best/recent"] = np.stack(list(self.recent.kept))
         record = {"logs": sizes, "log_sha256": sums, "seconds": self.seconds}
         record |= {"evaluated": self.evaluated, "runs": [item.name for item in self.items]}
         self.folder.parent.mkdir(exist_ok=True)
@@ -296,7 +309,7 @@ class GroupRun:
         steps = np.asarray(self.group.moving.env_steps)
         for i, run in enumerate(self.runs):
             state = jax.tree.map(lambda x, i=i: x[i], train)
-            record = self.record(i, int(steps[i]))
+            record = self.record(i, int(steps[i]), self.acts)
             arrays = trees.flatten("train", {"state": state})
             checkpoint.save(run.checkpoints, f"{int(steps[i]):012d}", arrays, record)
             if self.best.train is not None:
@@ -304,13 +317,14 @@ class GroupRun:
                 params = state.params._replace(policy=own["policy"], log_std=own["log_std"])
                 state = state._replace(params=params, moments=own["moments"])
                 arrays = trees.flatten("train", {"state": state})
-                record = self.record(i, int(self.best.env_steps[i]))
+                record = self.record(i, int(self.best.env_steps[i]), self.best.sampled)
                 checkpoint.save(run.checkpoints, "best", arrays, record)
 
-    def record(self, i: int, env_steps: int) -> dict[str, Any]:
+    def record(self, i: int, env_steps: int, sampled: np.ndarray) -> dict[str, Any]:
         best = float(self.best.score[i])
         return {
             "env_steps": env_steps,
+            "acts": None if not self.recent.kept else "sampled" if sampled[i] else "mode",
             "until": self.goal,
             "best": best if math.isfinite(best) else None,
             "env": self.envs[i].description,
@@ -383,7 +397,9 @@ class GroupRun:
         self.group = group
         if scores:
             self.evaluated = self.reached()
-            self.keep_best(scores["eval/return"])
+            self.keep_best(scores)
+            if self.done():
+                scores |= self.conclude(float(scores["eval/length"].mean()))
         spent = time.perf_counter() - began
         self.seconds += spent
         steps = int((np.asarray(self.group.moving.env_steps) - before).sum(dtype=int))
@@ -426,22 +442,38 @@ class GroupRun:
             found.append(own)
         return found
 
-    def keep_best(self, score: np.ndarray) -> None:
-        better = score > self.best.score
-        if not better.any():
-            return
-        now = host(self.acting())
+    def keep_best(self, scores: dict[str, np.ndarray]) -> None:
+        rank = self.recent.add(scores)
+        self.acts = rank.sampled | (not self.config.evaluation.deterministic)
+        better = rank.score >= self.best.score
+        if better.any():
+            self.best = self.better(better, rank.score, self.acts)
+
+    def better(self, new: np.ndarray, score: np.ndarray, sampled: np.ndarray) -> Best:
+        """Returns the best policies, with the last one where it is ``new``."""
+        now = host(acting(self.group))
         old = now if self.best.train is None else self.best.train
 
-        def pick(new: np.ndarray, old: np.ndarray) -> np.ndarray:
-            return np.where(better.reshape(-1, *(1,) * (new.ndim - 1)), new, old)
+        def pick(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+            return np.where(new.reshape(-1, *(1,) * (one.ndim - 1)), one, other)
 
         steps = np.asarray(self.group.moving.env_steps)
-        self.best = Best(
-            np.where(better, score, self.best.score),
-            np.where(better, steps, self.best.env_steps),
+        return Best(
+            np.where(new, score, self.best.score),
+            np.where(new, steps, self.best.env_steps),
             jax.tree.map(pick, now, old),
+            np.where(new, sampled, self.best.sampled),
         )
+
+    def conclude(self, length: float) -> dict[str, np.ndarray]:
+        """Tests the best policies and the last ones; the winners are the best. Returns claims."""
+        found = claims.test(
+            self.program, self.config.evaluation, self.axes, self.group, self.best.train, length
+        )
+        self.acts = found.last_sampled
+        self.best = self.better(found.last, self.best.score, found.sampled)
+        self.best = self.best._replace(sampled=found.sampled)
+        return found.metrics | {"best/env_steps": self.best.env_steps}
 
     def grow_buffers(self, overflow: int) -> None:
         """Makes the program anew with larger buffers for contacts or constraints."""

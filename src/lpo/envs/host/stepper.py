@@ -22,7 +22,7 @@ class Stepped(NamedTuple):
     reward: np.ndarray
     terminated: np.ndarray
     truncated: np.ndarray
-    success: np.ndarray  # UNSAID, FAILED or SUCCEEDED, by ``info["is_success"]``
+    success: np.ndarray  # UNSAID, FAILED or SUCCEEDED, by its information
 
 
 class Played(NamedTuple):
@@ -62,8 +62,9 @@ def take_step(
     if not isinstance(info, dict):
         raise Misfit(f"its information is {info!r} and must be a dictionary")
     said = UNSAID
-    if "is_success" in info and (terminated or truncated):
-        said = SUCCEEDED if info["is_success"] else FAILED
+    told = reported(info) if terminated or truncated else None
+    if told is not None:
+        said = SUCCEEDED if told else FAILED
     return float(reward), bool(terminated), bool(truncated), said
 
 

@@ -15,6 +15,7 @@ from lpo.envs.angles import Angles, described
 from lpo.envs.codec import Codec
 from lpo.envs.faults import broken, check_finite, limited
 from lpo.envs.specs import declared
+from lpo.envs.success import name_in
 from lpo.errors import LPOError
 from lpo.types import Step
 
@@ -136,18 +137,20 @@ class VectorBatch:
         return next_obs
 
     def _success(self, done: np.ndarray, info: dict[str, Any]) -> np.ndarray | None:
-        """Returns which ended episodes succeeded, by ``is_success``; None if none says so.
+        """Returns which ended episodes succeeded, by ``is_success`` or ``success``; None if none
+        says so.
 
         Gymnasium batches the infos of the environments and marks in ``_is_success`` which of them
         have the entry. A reset in the same step moves the last info to ``final_info``.
         """
         if self._mode == AutoresetMode.SAME_STEP:
             info = info.get("final_info", {})
-        if not isinstance(info, dict) or "is_success" not in info:
+        name = name_in(info)
+        if name is None:
             return None
         try:
-            said = done & np.asarray(info.get("_is_success", True), bool)
-            return said & np.asarray(info["is_success"], bool) if said.any() else None
+            said = done & np.asarray(info.get(f"_{name}", True), bool)
+            return said & np.asarray(info[name], bool) if said.any() else None
         except Exception as error:
             raise broken(self._name, None, None, error) from error
 
