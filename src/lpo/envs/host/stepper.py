@@ -11,6 +11,7 @@ import numpy as np
 from lpo.envs.codec import Codec
 from lpo.envs.faults import Misfit, broken, limited
 from lpo.envs.host.frame import FAILED, SUCCEEDED, UNSAID, empty
+from lpo.envs.success import reported
 
 Age = Callable[[int], int]  # the steps of an environment in its episode
 
