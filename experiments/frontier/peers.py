@@ -120,13 +120,14 @@ class Adds(BaseCallback):
 
     def _on_rollout_end(self) -> None:
         buffer = self.locals["rollout_buffer"]
-        obs, after = torch.as_tensor(buffer.observations), torch.as_tensor(np.stack(self.after))
+        both = buffer.observations, np.stack(self.after)
+        obs, after = (torch.as_tensor(x, dtype=torch.float32) for x in both)
         starts = torch.as_tensor(buffer.episode_starts > 0)
-        b = self.spread.scale(self.bonus.score(obs, after.float(), starts))
+        b = self.spread.scale(self.bonus.score(obs, after, starts))
         buffer.rewards += b.numpy()
         buffer.compute_returns_and_advantage(self.locals["values"], self.locals["dones"])
         flat = lambda x: x.reshape(-1, x.shape[-1])  # noqa: E731
-        self.bonus.learn(flat(obs), torch.as_tensor(flat(buffer.actions)), flat(after.float()))
+        self.bonus.learn(flat(obs), torch.as_tensor(flat(buffer.actions)), flat(after))
         self.after = []
 
 
