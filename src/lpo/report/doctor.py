@@ -1,40 +1,31 @@
 """Report: why a run failed, in two lines: what its metrics say, and what to try.
 
-The rules are in ``diagnose``. They are for a run whose last score is below ½, or the mean of its
-last five; two of them also for a run without a score. The first one that applies counts. Peaks are
-means over five rollouts, the end is the last tenth.
+The rules are in ``diagnose``; the first one that applies counts. They are for a run whose last two
+evaluations are below ½ by the better of mode and samples. How often they are right is measured:
+tests/report/test_doctor.py, docs/doctor.md.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from lpo.algorithms import DEFAULT
 from lpo.envs.specs import LOCOMOTION
 from lpo.errors import named
+from lpo.report.signs import BETA, SOLVED, Row, Score, Signs, rising, score_of, signs
 from lpo.runs import record, store
 from lpo.runs.unit import fades, least_that_counts, unit_options
 from lpo.runs.written import Options, number, options_of
 
-SOLVED = 0.5  # share of episodes, or of the largest return, from which on a run has not failed
 DROWNED = 2 / 3  # share of the bonus in the advantage: it is twice the reward
 CLIPPED = 0.3  # share of clipped updates from which on steps are too large
-ALPHA, BETA = 2.0, 1.0  # where a file does not state the weights
-IN_UNITS = ("sized", "sized-fading", "balanced", "balanced-fading")  # weighings of a β in units
-LEARNED = 0.05  # share of rewarded steps above which a reward was more than met by chance
-WINDOW = 5  # rows, for peaks; evaluations, for the final score
-
-SCORES = (  # the first that a run has; the return first, as in the tables of results
-    "eval/normalized_return",
-    "eval/success",
-    "rollout/normalized_return",
-    "rollout/success",
-)
-Row = Mapping[str, Any]
+LEARNED = 0.05  # best score above which a reward was more than met by chance
+SETTLED = 0.4  # share of rewarded steps at which a much lower score means a lesser reward
+LONGEST = 16384  # the longest rollout that is proposed
+TABLES = ("lpo/CombinationLock-v0", "lpo/DeepSea-v0")  # few states, one-hot
+Task = Mapping[str, Any]
 
 
 class Diagnosis(NamedTuple):
@@ -48,97 +39,53 @@ class Diagnosis(NamedTuple):
         return [f"why    {self.name}: {self.facts}", f"try    {self.remedy}"]
 
 
-class Signs(NamedTuple):
-    """The numbers that a diagnosis rests on."""
-
-    steps: int
-    found: int | None  # steps at the end of the first rollout with a positive reward
-    largest: float | None  # reward; None where no row tells it
-    costs: bool  # some returns are below 0
-    peak: float  # largest share of rewarded steps, over some rollouts
-    peak_at: int
-    final: float  # of the last tenth
-    best: float  # largest score
-    share: float | None  # of the bonus in the advantage, late; None where no row tells it
-    earned: float  # recent share of steps that earn reward, as a fading bonus counts it
-    clipped: float  # share of clipped updates, late
-
-
-def scores(rows: Sequence[Row]) -> list[float]:
-    """Returns the normalised returns or success rates of a run; none where the task has neither."""
-    name = next((name for name in SCORES if any(name in row for row in rows)), None)
-    return [row[name] for row in rows if name in row] if name else []
-
-
-def signs(rows: Sequence[Row], o: Options) -> Signs:
-    """Returns the numbers behind a diagnosis. ``rows`` must not be empty."""
-    rate = np.array([row.get("rollout/reward_rate", 0.0) for row in rows])
-    steps = np.array([row["env_steps"] for row in rows], int)
-    width = min(WINDOW, len(rate))
-    smooth = np.convolve(rate, np.ones(width) / width, "valid")
-    rewarded = np.flatnonzero(rate > 0)
-    late = rows[len(rows) // 2 :]
-    clipped = [row.get("policy/clip_fraction", 0.0) for row in late]
-    largest = [row["rollout/reward_max"] for row in rows if "rollout/reward_max" in row]
-    return Signs(
-        steps=int(steps[-1]),
-        found=int(steps[rewarded[0]]) if rewarded.size else None,
-        largest=max(largest, default=None),
-        costs=any(row.get("rollout/return", 0.0) < 0 for row in rows),
-        peak=float(smooth.max()),
-        peak_at=int(steps[int(smooth.argmax()) + width - 1]),
-        final=float(rate[-max(width, len(rate) // 10) :].mean()),
-        best=max(scores(rows), default=0.0),
-        share=bonus_share(late, o),
-        earned=float(np.median([row.get("rollout/earned", 0.0) for row in late])),
-        clipped=float(np.mean(clipped)),
-    )
-
-
-def bonus_share(rows: Sequence[Row], o: Options) -> float | None:
-    """Returns the median share of the bonus in the weighted advantage.
-
-    Rollouts with reward decide where there are any: before, the reward advantage is noise.
-    """
-    rows = [row for row in rows if "advantage/int_rms" in row]
-    rows = [row for row in rows if row.get("rollout/reward_rate", 0.0) > 0] or rows
-    alpha, beta = number(o, "alpha", ALPHA), number(o, "beta", BETA)
-    shares = []
-    for row in rows:
-        bonus = row.get("advantage/int_weight", beta) * row["advantage/int_rms"]
-        reward = row.get("advantage/ext_weight", alpha) * row["advantage/ext_rms"]
-        shares.append(bonus / max(bonus + reward, 1e-12))
-    return float(np.median(shares)) if shares else None
-
-
-def diagnose(rows: Sequence[Row], task: Mapping[str, Any], o: Options) -> Diagnosis | None:
+def diagnose(rows: Sequence[Row], task: Task, o: Options) -> Diagnosis | None:
     """Returns what a run suffers from; None where it has not failed, or nothing can be said."""
     rows = [row for row in rows if "env_steps" in row]
-    known = scores(rows)
-    late = float(np.mean(known[-WINDOW:])) if known else 0.0
-    reached = min(late, known[-1]) if known else None
-    if not rows or (reached is not None and reached >= SOLVED):
-        return None
-    s = signs(rows, o)
-    if s.found is None and not s.best:
-        return no_reward(s, task, o, scored=bool(known))
-    if counts_nothing(s, task, o):
+    score = score_of(rows) if rows else None
+    if not rows or (score is not None and score.solved):
+        return stuck(score)
+    s = signs(rows, task, o)
+    if s.found is None and (score is None or score.values.max() <= 0):
+        return None if score is None and cheaper(s, task) else no_reward(s, task, o, score)
+    if s.largest is not None and 0 < s.largest < least_that_counts(o, task):
         return small(s, task, o)
-    if reached is None:
+    if score is None:
         return None
-    if may_settle(task) and s.final > SOLVED and reached < s.final / 4:
-        return settled(s, reached, o)
+    if may_settle(task) and s.rate > SETTLED and score.end < s.rate / 3:
+        return settled(s, score, task, o)
     if s.share is not None and s.share >= DROWNED:
         return drowned(s, o)
-    if max(s.peak, s.best) < LEARNED:
+    if score.best >= 2 * LEARNED and score.end < score.best / 2:
+        return lost(s, score, o)
+    met_seldom = s.per_episode is not None and s.per_episode < 1
+    if score.best < LEARNED and met_seldom and not (score.end > 0 and rising(score.values)):
         return by_chance(s, task, o)
-    fell = late < s.best / 2 if s.best >= SOLVED else s.final < s.peak / 2
-    if fell:
-        return lost(s, late, o)
-    return learning(s)
+    if rising(s.returns if score.best < LEARNED else score.values):
+        return learning(s, score)
+    return still(s, score, task, o)
 
 
-def may_settle(task: Mapping[str, Any]) -> bool:
+def stuck(score: Score | None) -> Diagnosis | None:
+    """A run that is solved by sampled actions alone."""
+    if score is None or score.mode or score.other is None or score.other >= score.end / 2:
+        return None
+    facts = f"sampled, its score is {score.end:.2g} at the end, and {score.other:.2g} by its mode"
+    remedy = "nothing: the saved policy samples its actions (`lpo eval` shows both)."
+    return Diagnosis("stuck by its mode", facts, remedy)
+
+
+def cheaper(s: Signs, task: Task) -> bool:
+    """Whether a run without positive rewards and without a score ends its episodes early.
+
+    Then costs are what there is, and it has found out how to have less of them.
+    """
+    horizon = task.get("horizon")
+    early = s.length is not None and horizon is not None and s.length < 0.9 * horizon
+    return s.costs and early and bool(len(s.returns)) and s.returns[-1] > s.returns.min()
+
+
+def may_settle(task: Task) -> bool:
     """Returns whether many rewarded steps and a low score mean that a lesser reward is taken.
 
     Not where the best episode earns on every step: a low score is then a short one. And not where
@@ -154,33 +101,58 @@ def has_bonus(o: Options) -> bool:
     return o.get("bonus") != "none"
 
 
-def no_reward(s: Signs, task: Mapping[str, Any], o: Options, scored: bool) -> Diagnosis:
+def usual(o: Options, task: Task) -> list[str]:
+    """Returns the options that were found to work best, where the run has others."""
+    if o.get("algo") == DEFAULT:
+        ways = [] if has_bonus(o) else [f"{DEFAULT} with its bonus (without {named('bonus')} none)"]
+    else:
+        ways = [f"{named('algo')} {DEFAULT}, the default"]
+    finite = task.get("id") in TABLES and o.get("features") != "product"
+    return [*([f"{named('preset')} finite, for tables of few states"] if finite else []), *ways]
+
+
+def either(ways: Sequence[str]) -> str:
+    return ", or ".join(ways[:2]) + "."
+
+
+def longer(s: Signs) -> str:
+    return f"more steps: `lpo resume` with --steps {2 * s.steps}"
+
+
+def stronger(o: Options) -> list[str]:
+    """Returns how a bonus in units of the reward comes to steer."""
+    in_units = str(o.get("weighing")).startswith("sized") and number(o, "value_gain", 1.0) == 0
+    more = 4 * number(o, "beta", BETA)
+    return [f"{named('beta')} {more:g}: a stronger bonus"] if in_units and has_bonus(o) else []
+
+
+def wider(task: Task, o: Options) -> list[str]:
+    """Returns ways to explore more, the best first."""
+    periodic = task.get("periodic") or o.get("periodic")
+    free = task.get("id") in LOCOMOTION and not periodic
+    pairs = has_bonus(o) and o.get("bonus_inputs", "next") != "next"
+    return [
+        *([f"{named('periodic')} auto: a free angle is new after every turn"] if free else []),
+        *([f"{named('bonus_inputs')} next: a bonus on s′"] if pairs else []),
+    ]
+
+
+def no_reward(s: Signs, task: Task, o: Options, score: Score | None) -> Diagnosis:
     facts = f"no positive reward in {s.steps:,} steps"
-    if s.costs and not scored:
+    if s.costs and score is None:
         facts += " (where all rewards are costs this says nothing: look at the return)"
-    if not has_bonus(o):
-        return Diagnosis("no reward yet", facts, f"a bonus for what is new: {named('algo')} lpo-w.")
-    if s.share is not None:
-        rest = ", the rest is the critic's error" + (" and costs" if s.costs else "")
-        shown = f"{s.share:.0%}"
-        facts += f"; the bonus is {shown} of the advantage" + (rest if shown != "100%" else "")
-    ways = [stronger(o)] if s.share is not None and s.share < SOLVED else []
-    return Diagnosis("no reward yet", facts, either([*ways, *wider(task, o), longer(s)]))
+    elif s.costs:
+        facts = f"every reward in {s.steps:,} steps is a cost, and no episode succeeded"
+    if has_bonus(o) and s.share is not None:
+        rest = " (the rest is the critic's error" + (" and costs)" if s.costs else ")")
+        facts += f"; the bonus is {s.share:.0%} of the advantage"
+        facts += rest if round(s.share, 2) < 1 else ""
+    weak = s.share is not None and s.share < SOLVED
+    ways = [*(stronger(o) if weak else []), *usual(o, task), *wider(task, o), longer(s)]
+    return Diagnosis("no reward yet", facts, either(ways))
 
 
-def stronger(o: Options) -> str:
-    """Returns how the bonus comes to steer."""
-    if o.get("weighing") in IN_UNITS and number(o, "value_gain", 1.0) == 0:
-        return f"{named('beta')} {4 * number(o, 'beta', BETA):g}: a stronger bonus"
-    return f"{named('weighing')} sized {named('value_gain')} 0: the bonus alone steers then"
-
-
-def counts_nothing(s: Signs, task: Mapping[str, Any], o: Options) -> bool:
-    """Returns whether all rewards are too small to count as earned, and perhaps all there are."""
-    return s.largest is not None and 0 < s.largest < least_that_counts(o, task)
-
-
-def small(s: Signs, task: Mapping[str, Any], o: Options) -> Diagnosis:
+def small(s: Signs, task: Task, o: Options) -> Diagnosis:
     assert s.largest is not None
     facts = (
         f"the largest reward is {s.largest:.3g}; none below {least_that_counts(o, task):g} counts "
@@ -190,30 +162,18 @@ def small(s: Signs, task: Mapping[str, Any], o: Options) -> Diagnosis:
     return Diagnosis("small reward", facts, remedy)
 
 
-def either(ways: Sequence[str]) -> str:
-    return ", or ".join(ways[:2]) + "."
-
-
-def wider(task: Mapping[str, Any], o: Options) -> list[str]:
-    """Returns ways to explore more, the best first."""
-    free = task.get("id") in LOCOMOTION and not task.get("periodic")
-    pairs = o.get("bonus_inputs", "next") != "next"
-    return [
-        *([f"{named('periodic')} auto: a free angle is new after every turn"] if free else []),
-        *([f"{named('bonus_inputs')} next: a bonus on s′"] if pairs else []),
-    ]
-
-
-def longer(s: Signs) -> str:
-    return f"more steps: `lpo resume` with --steps {2 * s.steps}"
-
-
 def rates(s: Signs) -> str:
+    """Returns how often reward was met: by episodes where an episode has at most about one."""
     if s.found is None:
-        return f"no reward is above 0, and the best score was {s.best:.2g}"
-    return (
-        f"first reward by step {s.found:,}; {s.peak:.2%} of the steps earned reward at step "
-        f"{s.peak_at:,} and {s.final:.2%} at the end"
+        return "no reward is above 0"
+    begin = f"first reward by step {s.found:,}; "
+    if s.length is not None and s.per_episode is not None and s.peak * s.length <= 1.5:
+        return begin + (
+            f"{min(1.0, s.peak * s.length):.0%} of the episodes earned reward at step "
+            f"{s.peak_at:,} and {min(1.0, s.per_episode):.0%} at the end"
+        )
+    return begin + (
+        f"{s.peak:.2%} of the steps earned reward at step {s.peak_at:,} and {s.rate:.2%} at the end"
     )
 
 
@@ -221,75 +181,87 @@ def drowned(s: Signs, o: Options) -> Diagnosis:
     assert s.share is not None
     facts = f"{rates(s)}; the bonus is {s.share:.0%} of the advantage"
     beta = number(o, "beta", BETA) * (1 - s.share) / s.share
-    return Diagnosis(
-        "the bonus drowns it", facts, either([*sooner(s, o), f"{named('beta')} {beta:.2g}"])
-    )
-
-
-def sooner(s: Signs, o: Options) -> list[str]:
-    """Returns how the bonus comes to fade, where that would help."""
     if not fades(o):
-        return [f"{named('weighing')} sized-fading"]
-    if 0 < s.earned < number(o, "earned_share", 0.0):
-        return [f"{named('earned_share')} {s.earned:.2g}: the bonus fades sooner"]
-    return []
+        ways = usual(o, {}) or [f"{named('weighing')} sized-fading"]
+    elif 0 < s.earned < number(o, "earned_share", 0.0):
+        ways = [f"{named('earned_share')} {s.earned:.2g}: the bonus fades sooner"]
+    else:
+        ways = []
+    return Diagnosis("the bonus drowns it", facts, either([*ways, f"{named('beta')} {beta:.2g}"]))
 
 
-def settled(s: Signs, reached: float, o: Options) -> Diagnosis:
-    facts = (
-        f"{s.final:.0%} of the steps earn reward at the end, and the score is {reached:.2g} of 1"
-    )
-    if not has_bonus(o):
-        return Diagnosis("settled for less", facts, f"a bonus: {named('algo')} lpo-w.")
-    if s.share is not None:
+def settled(s: Signs, score: Score, task: Task, o: Options) -> Diagnosis:
+    facts = f"{s.rate:.0%} of the steps earn reward at the end, and the score is {score.end:.2g}"
+    if has_bonus(o) and s.share is not None:
         facts += f"; the bonus is {s.share:.0%} of the advantage"
-    more = f"{named('beta')} {4 * number(o, 'beta', BETA):g}"
-    ways = [more] if s.share is None or s.share < DROWNED else []
-    return Diagnosis("settled for less", facts, either([*ways, *wider({}, o), longer(s)]))
+    ways = [*usual(o, task), *stronger(o), *wider({}, o), longer(s)]
+    return Diagnosis("settled for less", facts + " of 1", either(ways))
 
 
-def by_chance(s: Signs, task: Mapping[str, Any], o: Options) -> Diagnosis:
+def by_chance(s: Signs, task: Task, o: Options) -> Diagnosis:
     facts = f"{rates(s)}: too rarely to learn from"
-    if not has_bonus(o):
-        return Diagnosis("met by chance", facts, f"a bonus: {named('algo')} lpo-w.")
-    balance = f"{named('weighing')} sized-fading: the bonus fades once reward is earned"
-    return Diagnosis("met by chance", facts, either([*wider(task, o)[:1], balance, longer(s)]))
+    return Diagnosis("met by chance", facts, either([*usual(o, task), *wider(task, o), longer(s)]))
 
 
-def lost(s: Signs, late: float, o: Options) -> Diagnosis:
-    facts = f"{rates(s)}; the best score was {s.best:.2g} and is {late:.2g} now"
+def lost(s: Signs, score: Score, o: Options) -> Diagnosis:
+    facts = f"{rates(s)}; the best score was {score.best:.2g} and is {score.end:.2g} now"
+    rollout = 2 * number(o, "rollout", LONGEST)
     if s.clipped > CLIPPED:
         facts += f"; {s.clipped:.0%} of the updates are clipped"
-        rate = number(o, "learning_rate", 1e-4) / 3
-        remedy = f"{named('learning_rate')} {rate:.1g}, or a larger "
-        return Diagnosis("found and lost", facts, f"{remedy}{named('batch_size')}.")
-    double = round(2 * number(o, "rollout", 2048))
-    remedy = f"a larger {named('rollout')} ({double}): less noise in each step."
-    return Diagnosis("found and lost", facts, remedy)
+    if s.clipped > CLIPPED or rollout > LONGEST:
+        slower = number(o, "learning_rate", 3e-4) / 3
+        way = f"{named('learning_rate')} {slower:.1g}: smaller steps"
+    else:
+        way = f"{named('rollout')} {rollout:g}: less noise in each step"
+    return Diagnosis("found and lost", facts, f"the best policy, which is kept; or {way}.")
 
 
-def learning(s: Signs) -> Diagnosis:
-    facts = f"{rates(s)}, which is not yet a solution"
+def learning(s: Signs, score: Score) -> Diagnosis:
+    facts = f"{rates(s)}; the score is {score.end:.2g} of 1 and rises"
     return Diagnosis("still learning", facts, f"{longer(s)}.")
+
+
+def still(s: Signs, score: Score, task: Task, o: Options) -> Diagnosis:
+    facts = f"{rates(s)}; the score is {score.end:.2g} of 1 and does not rise"
+    ways = [*usual(o, task), *wider(task, o), f"another {named('seed')}: runs differ", longer(s)]
+    return Diagnosis("stands still", facts, either(ways))
 
 
 FINE = "nothing found"
 FEW = 5  # runs that are shown in full
+Found = tuple[record.Record, Diagnosis | None]
 
 
 def examine(paths: Sequence[Path]) -> list[str]:
-    """Returns what there is to say of runs: in full of a few, in numbers of many."""
-    found: list[tuple[record.Record, Diagnosis | None]] = []
+    """Returns what there is to say of runs: in full of a few, in groups of many."""
+    found: list[Found] = []
     for run in store.load(paths):
         o = options_of(run.config, f"The configuration of {run.path}")
         task = record.declared(run.task, str(run.path))
         found.append((run, diagnose(run.rows, task, o)))
     if len(found) > FEW:
-        counts = Counter((run.label, sick.name if sick else FINE) for run, sick in found)
-        return [
-            f"{label:20} {name:20} {count:5}" for (label, name), count in sorted(counts.items())
-        ]
+        return grouped(found)
     words = []
     for run, sick in found:
         words += [f"run    {run.path}", *(sick.lines() if sick else [f"why    {FINE}"])]
     return words
+
+
+def grouped(found: Sequence[Found]) -> list[str]:
+    """Returns the runs of a sweep by row, task and diagnosis: how many, which, and what to try."""
+    groups: dict[tuple[str, str], dict[str, list[Found]]] = {}
+    for one in found:
+        task = str(record.declared(one[0].task, str(one[0].path)).get("id"))
+        name = one[1].name if one[1] else FINE
+        groups.setdefault((one[0].label, task), {}).setdefault(name, []).append(one)
+    lines = []
+    for (label, task), kinds in sorted(groups.items()):
+        number = sum(map(len, kinds.values()))
+        lines.append(f"{label} on {task}: {number} runs")
+        for name, some in sorted(kinds.items(), key=lambda item: -len(item[1])):
+            first, sick = some[0]
+            lines.append(f"  {len(some):4} {name}")
+            if sick is not None:
+                more = f" and {len(some) - 1} more" if len(some) > 1 else ""
+                lines += [f"       run  {first.name}{more}", f"       try  {sick.remedy}"]
+    return lines
