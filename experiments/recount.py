@@ -1,11 +1,8 @@
 """Counts over packed sweeps that no single report makes.
 
-    python experiments/recount.py cheetah     # PPO and LPO on SparseHalfCheetah, two grids together
     python experiments/recount.py lock        # pairs of rows on the locks that differ in one part
     python experiments/recount.py controls    # roll-in, uniform action, ramp and s′
-    python experiments/recount.py switches    # how often lpo-s switches in runs that learn or stall
-    python experiments/recount.py stalls      # the same with 64 seeds, and with fading by progress
-    python experiments/recount.py scale       # how large the bonus is, and its share
+    python experiments/recount.py stalls      # how often lpo-s switches in runs that learn or stall
 
 Intervals are 95 % bootstraps over seeds, as in the reports.
 """
@@ -19,36 +16,15 @@ from pathlib import Path
 import numpy as np
 
 from lpo.report.runs import RunData, Runs
-from lpo.report.stats import estimate, improvement, iqm, rank_correlation
-from lpo.report.tables import interval, short_task
+from lpo.report.stats import estimate, improvement, rank_correlation
+from lpo.report.tables import interval
 
 HERE = Path(__file__).parent
-CHEETAH = ("figure1/results/half", "ablations/results/works")
 LOCKS = (5, 10, 15)
-LOCOMOTION = ("figure1/results/half", "components/results/locomotion", "figure1/results/hard")
 
 
 def packed(name: str) -> list[RunData]:
     return Runs([HERE / f"{name}.parquet"]).runs
-
-
-def cheetah() -> str:
-    """Runs of the unchanged SparseHalfCheetah at `half`, 2M steps, of both grids."""
-    runs = [run for name in CHEETAH for run in packed(name) if "/SparseHalfCheetah" in run.task]
-    lines = [
-        "| row | seeds | final return, IQM | above half | met the reward | first reward (median) |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
-    for label in ("ppo", "lpo"):
-        cell = [run for run in runs if run.label == label]
-        returns = np.array([run.final for run in cell])
-        found = estimate(iqm, [returns])
-        first = [met(run) for run in cell]
-        lines.append(
-            f"| `{label}` | {len(cell)} | {found.value:.0f} [{found.low:.0f}, {found.high:.0f}] | "
-            f"{(returns > 500).sum()} | {np.isfinite(first).sum()} | {np.median(first):,.0f} |"
-        )
-    return "\n".join(lines)
 
 
 def first_success(run: RunData) -> float:
@@ -108,22 +84,6 @@ def span(values: Iterable[float], form: str) -> str:
     return f"{np.median(x):{form}} ({x.min():{form}}, {x.max():{form}})"
 
 
-def switches() -> str:
-    """Steps between two policies of `lpo-s` after 500k of 2M steps, mean of each run."""
-    lines = ["| body | runs | final return | steps between switches |", "| --- | --- | --- | --- |"]
-    runs = packed("components/results/locomotion")
-    for task in dict.fromkeys(run.task for run in runs):
-        cell = [run for run in runs if run.task == task]
-        each = []
-        for run in cell:
-            steps, count = run.curve("switch/count")
-            late = steps >= 500_000
-            each.append(np.ptp(steps[late]) / np.ptp(count[late]))
-        ends = span((run.final for run in cell), ".0f")
-        lines.append(f"| {short_task(task)} | {len(cell)} | {ends} | {span(each, ',.0f')} |")
-    return "\n".join(lines)
-
-
 def stalls() -> str:
     """Policies of runs that end above half and of the others, 1M steps of SparseHalfCheetah."""
     lines = [
@@ -140,63 +100,10 @@ def stalls() -> str:
     return "\n".join(lines)
 
 
-def share(run: RunData, row: dict[str, float]) -> float:
-    """Share of the bonus in the weighted advantage."""
-    alpha, beta = run.options["alpha"], run.options["beta"]
-    bonus, reward = beta * row["advantage/int_rms"], alpha * row["advantage/ext_rms"]
-    return bonus / (bonus + reward)
-
-
-def parity(run: RunData) -> float:
-    """β with which both advantages would have the same size, in the second half of a run."""
-    ext, bonus = run.late("advantage/ext_rms"), run.late("advantage/int_rms")
-    assert ext is not None and bonus is not None
-    return run.options["alpha"] * ext / bonus
-
-
-def constant_bonus(steps: int, num_envs: int, gamma: float) -> float:
-    """What a bonus of 1 comes out at: divided by the deviation of its discounted sums so far."""
-    sums = (1 - gamma ** np.arange(1, steps // num_envs + 1)) / (1 - gamma)
-    return float(1 / sums.std())
-
-
-def scale() -> str:
-    """The bonus of all runs with one, and what it weighs; the last line is a constant bonus."""
-    lines = [
-        "| task | runs | bonus at 10k steps | at the end | share before the first reward | "
-        "β for parity, late |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
-    runs = [run for name in LOCOMOTION for run in packed(name) if "beta" in run.options]
-    for task in dict.fromkeys(run.task for run in runs):
-        cell = [run for run in runs if run.task == task]
-        curves = [run.curve("bonus/mean") for run in cell]
-        early = [mean[steps >= 10_000][0] for steps, mean in curves]
-        before = [
-            float(np.mean(found))
-            for run in cell
-            if (found := [share(run, r) for r in run.rows if r["env_steps"] < met(run)])
-        ]
-        lines.append(
-            f"| {short_task(task)} | {len(cell)} | {span(early, '.4f')} | "
-            f"{span((mean[-1] for _, mean in curves), '.1e')} | "
-            f"{span(before, '.2f') if before else '–'} | {span(map(parity, cell), ',.0f')} |"
-        )
-    lines.append(f"| a constant bonus | – | {constant_bonus(10_240, 8, 0.999):.4f} | – | – | – |")
-    return "\n".join(lines)
-
-
-def met(run: RunData) -> float:
-    return np.inf if run.first_reward is None else run.first_reward
-
-
 TABLES = {
-    "cheetah": cheetah,
     "lock": lock,
     "controls": controls,
-    "switches": switches,
     "stalls": stalls,
-    "scale": scale,
 }
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     python experiments/default/costs.py
 
 Runs on the host had a core each. Those on a GPU shared it: all runs of a cell are one program, and
-other programs ran beside it. The runs of 10M steps on a core had the numbers of an earlier default.
+other programs ran beside it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lpo.report.runs import RunData, Runs
 from lpo.report.tables import short_task
 
 EXPERIMENTS = Path(__file__).parents[1]
-FILES = ("first", "dense", "hard", "confirm", "locomotion")
+FILES = ("first", "dense", "confirm", "locomotion")
 ROWS = ("default", "lpo-w")
 
 

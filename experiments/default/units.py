@@ -33,7 +33,7 @@ def make(pays: float, **kwargs: Any) -> gymnasium.Env:
 
 def grid(pays: float) -> str:
     """Returns the grid of both rows as TOML."""
-    from search import grid_text
+    from grids import grid_text
 
     told = {"algo": "lpo-w", "alpha": 1 / pays, "earned_reward": pays}
     top = {"name": f"units-{pays:g}", "envs": [task(pays)], "seeds": SEEDS, "steps": STEPS}
@@ -45,6 +45,6 @@ for _pays in PAYS:
     gymnasium.register(task(_pays), make, kwargs={"pays": _pays}, reward_threshold=_pays)
 
 if __name__ == "__main__":
-    from search import write_grids
+    from grids import write_grids
 
     write_grids(Path(sys.argv[1]), {f"pays-{pays:g}": grid(pays) for pays in PAYS})

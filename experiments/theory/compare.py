@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from study import pack_lines, unpack_lines
+
 from lpo.report.theory import write
 from lpo.sweep.theory import run_grid
 from lpo.theory.algorithms import Options
 from lpo.theory.compare import cells
 
 OUT = Path(__file__).parent / "results" / "compare"
+LINES = OUT / "runs.jsonl"
 NAMES = ("lpo", "lpo-patient", "eniac", "pcpg", "copoe", "lsvi-ucb", "ucbvi", "kong")
 SEEDS = 5
 BUDGETS = {  # MDP → N, episodes, M
@@ -30,10 +33,12 @@ def main() -> int:
     grid = []
     for mdp, (N, episodes, M) in BUDGETS.items():
         grid += cells(NAMES, [mdp], SEEDS, N, episodes, M, 600.0, Options(roll_in="law"))
+    unpack_lines(LINES)
     rows = run_grid(grid, OUT, processes=1, again="python experiments/theory/compare.py")
     if isinstance(rows, int):
         return rows
     print(write(rows, OUT))
+    pack_lines(LINES)
     return 0
 
 

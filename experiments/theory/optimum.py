@@ -13,6 +13,8 @@ import argparse
 import json
 from pathlib import Path
 
+from study import pack_lines, unpack_lines
+
 from lpo.theory import zoo
 from lpo.theory.algorithms import Critic, Options
 from lpo.theory.constants import Constants
@@ -80,6 +82,7 @@ def main() -> None:
     only = parser.parse_args().only
     HERE.mkdir(exist_ok=True)
     path = HERE / "optimum.jsonl"
+    unpack_lines(path)
     rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     done = {(*group_of(r), r["seed"]) for r in rows}
     for critic, (name, size, N, M), seeds, patience in PLAN:
@@ -97,6 +100,7 @@ def main() -> None:
             with path.open("a") as file:
                 file.write(json.dumps(row) + "\n")
     report(rows)
+    pack_lines(path)
 
 
 def group_of(row: dict) -> tuple:

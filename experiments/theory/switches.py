@@ -32,10 +32,8 @@ MDPS = ("deepsea:5", "riverswim:4")
 KINDS = {"lpo": 10_000, "lpo-patient": 30_000, "lpo-always": 1000}  # → N
 BUDGETS = (10**5, 10**5.5, 10**6)
 DELTA = 0.1
-DEEP = {  # deep algorithm → packed runs, line; `lpo` has growing rollouts
-    "lpo": ("figure1/results/half", "--"),
-    "lpo-s": ("components/results/locomotion", ":"),
-}
+DEEP = {"lpo": "--", "lpo-s": ":"}  # deep algorithm → line; `lpo` has growing rollouts
+FIGURE_1 = HERE.parent / "figure1" / "results" / "seeds64.parquet"
 
 
 def long(mdp: str, name: str, seed: int) -> Cell:
@@ -109,10 +107,9 @@ def laziness(runs: list[Run]) -> str:
 
 
 def deep() -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Steps, and switches [runs, steps] of the deep locomotion runs, 15 of each."""
-    out = {}
-    for label, (name, _) in DEEP.items():
-        runs = Runs([HERE.parent / f"{name}.parquet"]).runs
+    """Steps, and switches [runs, steps] of the deep locomotion runs, 320 of each."""
+    out, runs = {}, Runs([FIGURE_1]).runs
+    for label in DEEP:
         curves = [run.curve("switch/count") for run in runs if run.label == label]
         steps = min((c[0] for c in curves), key=len)
         out[label] = steps, np.array([np.interp(steps, *c) for c in curves])
@@ -126,7 +123,7 @@ def spread(counts: list[float]) -> str:
 
 
 def deep_table() -> str:
-    every = [10**5, 5 * 10**5, 10**6, 2 * 10**6]
+    every = [2 * 10**5, 5 * 10**5, 10**6, 2 * 10**6]
     lines = [
         [label, *(spread([np.interp(n, steps, own) for own in counts]) for n in every)]
         for label, (steps, counts) in deep().items()
@@ -146,7 +143,7 @@ def draw(runs: list[Run], out: Path) -> None:
             ax.plot(
                 steps,
                 np.median(counts, axis=0),
-                DEEP[label][1],
+                DEEP[label],
                 color="#333",
                 lw=1.6,
                 label=f"deep {label}",

@@ -9,12 +9,9 @@ ROOT = Path(__file__).parents[2]
 
 
 PAGES = {
-    "cheetah": "results/locomotion",
     "lock": "results/lock",
     "controls": "results/lock",
-    "switches": "results/sensitivity",
     "stalls": "results/sensitivity",
-    "scale": "readings",
 }
 
 

@@ -13,7 +13,7 @@ from lpo import cli, config
 from lpo.config import configure, flat
 from lpo.errors import LPOError
 from lpo.report.clips import beside_report, make_clips
-from lpo.report.figures import colors, slim
+from lpo.report.figures import colors, slim, thin
 from lpo.report.runs import Runs
 from lpo.report.tables import cell_rows, option_rows, write_tables
 from lpo.runs.visits import Visits
@@ -324,9 +324,18 @@ def test_the_best_policy_of_a_cell_is_packed_and_acts(tiny, tmp_path):
             Policy.from_bytes(damage, "x")
 
 
-def test_curves_are_drawn_to_a_hundredth_of_a_pixel():
-    line = '<path d="M 1.23456 -7.0049 \nL 10 0.999999 \n" transform="scale(0.015625)"/>'
-    assert slim(line) == '<path d="M 1.23 -7\nL 10 1\n" transform="scale(0.015625)"/>'
+def test_curves_are_drawn_to_a_tenth_of_a_pixel_by_their_steps():
+    """Steps are between rounded points, so that roundings do not add up: 1.26, 2.52, 3.78."""
+    line = '<!-- x -->\n<path d="M 1.26 -7.0049 \nL 2.52 0.999999 \nL 3.78 1 \nz\n" id="a"/>\n  '
+    assert slim(line) == '\n<path d="M1.3 -7 l1.2 8 1.3 0 z" id="a"/>\n'
+    bent = '<path d="M 0.04 0 \nC 1.26 2 3 4 5 6 \nL 1 1 \n"/>'  # curves keep their points
+    assert slim(bent) == '<path d="M 0 0\nC 1.3 2 3 4 5 6\nL 1 1\n"/>'
+
+
+def test_a_long_curve_is_thinned_to_eighty_points_with_both_ends():
+    x = np.arange(1000)
+    assert len(thin(x)) == 80 and (thin(x)[0], thin(x)[-1]) == (0, 999)
+    np.testing.assert_array_equal(thin(x[:5]), x[:5])
 
 
 def unguarded(page) -> str:

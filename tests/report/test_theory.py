@@ -32,7 +32,19 @@ def script(name: str) -> dict[str, Any]:
 
 @packed
 def test_every_study_is_known_here():
-    assert sorted(p.stem for p in (STUDIES / "results").glob("*.parquet")) == sorted(NAMES)
+    kept = sorted(p.stem for p in (STUDIES / "results").glob("*.parquet"))
+    assert kept == sorted([*NAMES, "optimum"])
+
+
+@packed
+def test_packed_lines_come_back_as_they_were(tmp_path):
+    lines = tmp_path / "runs.jsonl"
+    lines.write_text('{"a": 1}\n{"b": "\u00e9"}\n')
+    before, study = lines.read_bytes(), script("study")
+    study["pack_lines"](lines)
+    assert not lines.exists()
+    study["unpack_lines"](lines)
+    assert lines.read_bytes() == before
 
 
 @packed

@@ -42,9 +42,9 @@ def test_what_no_class_has_is_named_by_its_place():
 
 
 def test_the_flat_files_of_the_first_version_are_options_as_they_stand():
-    old = {"algo": "lpo", "bonus": "rnd", "beta": 2.0, "hidden": [8], "intrinsic_episodic": True}
+    old = {"algo": "ppo", "bonus": None, "beta": 2.0, "hidden": [8], "intrinsic_episodic": True}
     assert options_of(json.dumps(old), "here") == {
-        "algo": "lpo", "bonus": "rnd", "beta": 2.0, "hidden": [8], "intrinsic_ends": "ends",
+        "algo": "ppo", "bonus": "none", "beta": 2.0, "hidden": [8], "intrinsic_ends": "ends",
     }  # fmt: skip
 
 

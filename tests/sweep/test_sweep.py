@@ -9,16 +9,12 @@ import sys
 import time
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import gymnasium
-import numpy as np
 import pytest
-from gymnasium import make as make_env
 
 from lpo import cli
 from lpo.config import flat
-from lpo.envs.registry import import_package
 from lpo.errors import LPOError
 from lpo.runs import run
 from lpo.runs.directory import RunDirectory
@@ -347,25 +343,17 @@ def test_a_stopped_sweep_checkpoints_its_runs(tmp_path):
     assert all(s.env_steps == r["env_steps"] for s, r in zip(states, rows, strict=True) if r)
 
 
-def test_the_grids_of_the_experiments_are_sound(monkeypatch):
+def test_the_grids_of_the_experiments_are_sound():
     folder = Path(__file__).parents[2] / "experiments"
-    monkeypatch.syspath_prepend(str(folder / "ablations"))  # an environment of its own
-    import_package("cheetah")
     suite = folder / "default" / "others-dm.toml"  # needs dm_control, which is no extra of ours
     grids = {path.stem: read_grid(path) for path in folder.rglob("*.toml") if path != suite}
     grids[suite.stem] = expand(tomllib.loads(suite.read_text()) | {"envs": ["MountainCar-v0"]})
-    assert {"half", "hard", "steps10k", "steps200k", "parts", "smoke"} <= set(grids)
-    figure1 = grids["half"].items
-    assert len(figure1) == 60 and {i.config.steps for i in figure1} == {2_000_000}
-    assert {(i.config.task.env.split("/")[1], i.config.ppo.batch_size) for i in figure1} == {
-        ("SparseHopper-v0", 32), ("SparseWalker2d-v0", 16), ("SparseHalfCheetah-v0", 16),
-    }  # fmt: skip
-    labels = {item.label for item in grids["steps10k"].items}
+    assert {"smoke", "device10k", "lock10", "first"} <= set(grids)
+    labels = {item.label for item in grids["device10k"].items}
     algos = ("ppo", "eniac", "rnd", "lpo", "lpo-s", "pcpg", "eniac-original")
     crossed = {f"{a}-{n}" for a in algos for n in ("norm", "raw")}
     assert labels == crossed | {f"{a}-{n}-reset" for a in algos[-2:] for n in ("norm", "raw")}
-    counts = {"parts": 100, "reasons": 70, "posture": 30, "works": 32, "lander": 48}
-    counts |= {"others": 160, "others-dm": 80}
+    counts = {"lander": 48, "others": 160, "others-dm": 80, "lock10": 448, "device10k": 4608}
     assert {name: len(grids[name].items) for name in counts} == counts
 
 
@@ -387,40 +375,3 @@ def test_the_grids_of_the_confirmation_are_grids(monkeypatch):
         assert len(items) == len(rows) * len(found.get("thresholds", [None]))
         assert {item.config.steps for item in items} == {steps}
         assert rows.get("default", confirm["DEFAULT"]["default"]) == {"algo": "lpo-w"}
-
-
-def test_the_wrapped_cheetah_is_the_cheetah_seen_modulo_a_turn_and_the_counted_one_both(
-    monkeypatch,
-):
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "experiments" / "ablations"))
-    ids = (
-        "cheetah:WrappedHalfCheetah-v0",
-        "lpo/SparseHalfCheetah-v0",
-        "cheetah:CountedHalfCheetah-v0",
-    )
-    envs = [make_env(name) for name in ids]
-    rng = np.random.default_rng(0)
-    seen = [[env.reset(seed=3)[0]] for env in envs]
-    for t in range(1000):  # long enough to turn over
-        action = (rng.uniform(-1, 1, 6) + np.sin(t / 3)).clip(-1, 1).astype(np.float32)
-        steps = [env.step(action) for env in envs]
-        assert steps[0][1:4] == steps[1][1:4] == steps[2][1:4]  # reward and both ends
-        for observations, step in zip(seen, steps, strict=True):
-            observations.append(step[0])
-    wrapped, plain, both = map(np.array, seen)
-    np.testing.assert_array_equal(both, np.column_stack([wrapped, plain[:, 1]]))
-    np.testing.assert_array_equal(np.delete(wrapped, 1, 1), np.delete(plain, 1, 1))
-    assert np.abs(wrapped[:, 1]).max() <= np.pi < np.abs(plain[:, 1]).max()
-    np.testing.assert_allclose(np.exp(1j * wrapped[:, 1]), np.exp(1j * plain[:, 1]), atol=1e-9)
-
-
-@pytest.mark.parametrize(("angle", "paid"), [(0.0, 1.0), (-3.0, 1.0), (4.0, 0.0), (-12.0, 0.0)])
-def test_the_upright_cheetah_is_not_paid_once_it_has_turned_over(monkeypatch, angle, paid):
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "experiments" / "ablations"))
-    env = make_env("cheetah:UprightHalfCheetah-v0")
-    env.reset(seed=0)
-    body: Any = env.unwrapped
-    position, velocity = body.data.qpos.copy(), body.data.qvel.copy()
-    position[2], velocity[0] = angle, 20.0
-    body.set_state(position, velocity)
-    assert env.step(np.zeros(6, np.float32))[1] == paid

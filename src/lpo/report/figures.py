@@ -24,9 +24,13 @@ STYLE: dict[Any, Any] = {
     "axes.edgecolor": "#888", "axes.labelcolor": "#333", "xtick.color": "#555",
     "ytick.color": "#555", "axes.grid": True, "grid.color": "#ddd", "grid.linewidth": 0.6,
     "legend.frameon": False, "svg.hashsalt": "lpo", "lines.linewidth": 1.8,
+    "svg.fonttype": "none",  # letters as text, not as curves
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial"],
 }  # fmt: skip
+POINTS = 80  # of a drawn curve
 SIZE = (4.8, 3.3)
 MANY, ACROSS = 8, 3  # curves that one panel can hold; small panels side by side
+MARKS = 12  # points of a curve behind others
 
 
 def colors(labels: list[str]) -> dict[str, str]:
@@ -68,10 +72,31 @@ def panel(
 
 
 def slim(svg: str) -> str:
-    """Rounds the points of curves to a hundredth of a pixel and removes spaces at line ends."""
-    short = lambda number: f"{float(number[0]):.2f}".rstrip("0").rstrip(".")  # noqa: E731
-    paths = re.sub(r'(?<= d=")[^"]*', lambda d: re.sub(r"-?\d+\.\d+", short, d[0]), svg)
-    return re.sub(r" *\n", "\n", paths)
+    """Rounds places to a tenth of a pixel; removes comments and empty space."""
+    paths = re.sub(r'(?<= d=")[^"]*', lambda d: stepwise(d[0]), svg)
+    short = lambda number: f"{float(number[0]):.1f}".removesuffix(".0")  # noqa: E731
+    paths = re.sub(r'(?<= [xy]=")-?\d+\.\d+', short, paths)
+    plain = re.sub(r' transform="rotate\(-0 [^"]*"|<!--.*?-->', "", paths)
+    return re.sub(r"\s*\n\s*", "\n", plain)
+
+
+def stepwise(path: str) -> str:
+    """Returns an SVG path in tenths of a pixel; lines are given by their steps, which are short."""
+    if set(re.findall("[A-Za-z]", path)) - set("MLz"):
+        return re.sub(r"-?\d+\.\d+", lambda n: f"{float(n[0]):.1f}".removesuffix(".0"), path)
+    words: list[str] = []
+    before, last = (0, 0), ""
+    for command, *xy in re.findall(r"([MLz])(?: *([-\d.]+) +([-\d.]+))?", path):
+        if command == "z":
+            words.append("z")
+        else:
+            x, y = (round(10 * float(number)) for number in xy)
+            a, b = (x, y) if command == "M" else (x - before[0], y - before[1])
+            letter = {"M": "M", "L": "" if last == "L" else "l"}[command]
+            words.append(f"{letter}{a / 10:g} {b / 10:g}")
+            before = x, y
+        last = command
+    return " ".join(words)
 
 
 def heading(task: str) -> str:
@@ -105,8 +130,14 @@ def legend(ax: Any) -> None:
 
 
 def band(ax: Any, x: np.ndarray, e: Estimate, color: str, label: str) -> None:
-    ax.plot(x, e.value, color=color, label=plain(label))
-    ax.fill_between(x, e.low, e.high, color=color, alpha=0.18, lw=0)
+    x, value, low, high = (thin(values) for values in (x, *e))
+    ax.plot(x, value, color=color, label=plain(label))
+    ax.fill_between(x, low, high, color=color, alpha=0.18, lw=0)
+
+
+def thin(values: np.ndarray, points: int = POINTS) -> np.ndarray:
+    """Returns at most so many values, evenly spaced, with the first and the last."""
+    return values[np.unique(np.linspace(0, len(values) - 1, points).round().astype(int))]
 
 
 def aligned(runs: list[RunData], metric: str) -> tuple[np.ndarray, np.ndarray] | None:
@@ -149,7 +180,7 @@ def one_by_one(curves: dict, color: dict[str, str], title: str, out: Path, name:
     with panel(out, name, 0.9 + 1.05 * rows, ACROSS, rows) as axes:
         for ax, (label, (grid, e)) in zip(axes.flat, curves.items(), strict=False):
             for x, other in curves.values():
-                ax.plot(x, other.value, color="#ccc", lw=0.6)
+                ax.plot(thin(x, MARKS), thin(other.value, MARKS), color="#ccc", lw=0.6)
             band(ax, grid, e, color[label], label)
             ax.set_title(plain(label), fontsize=8 if len(label) < 20 else 6)
             ax.tick_params(labelsize=7)
@@ -201,12 +232,11 @@ def first_rewards(runs: Runs, task: str, out: Path, name: str) -> None:
     with panel(out, name, 1.2 + 0.38 * len(labels)) as ax:
         for y, label in enumerate(labels):
             cell = runs.cell(task, label)
-            for i, run in enumerate(cell):
-                where = y + 0.12 * (i - (len(cell) - 1) / 2) / max(len(cell) / 5, 1)
-                met = run.first_reward
-                face = color[label] if met is not None else "none"
-                x = run.env_steps if met is None else met
-                ax.scatter([x], [where], s=26, facecolor=face, edgecolor=color[label], zorder=3)
+            met = [run.first_reward for run in cell]
+            x = [run.env_steps if m is None else m for run, m in zip(cell, met, strict=True)]
+            off = 0.12 * (np.arange(len(cell)) - (len(cell) - 1) / 2) / max(len(cell) / 5, 1)
+            faces = ["none" if m is None else color[label] for m in met]
+            ax.scatter(x, y + off, s=26, facecolor=faces, edgecolor=color[label], zorder=3)
         ax.set_yticks(range(len(labels)), [plain(label) for label in labels])
         ax.set_ylim(len(labels) - 0.5, -0.5)
         ax.set_xscale("log")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from lpo import files
+from lpo import algorithms, files
 from lpo.config import Config, renamed
 from lpo.errors import LPOError
 from lpo.options import Option, Part, bare, fields_of, is_options
@@ -35,6 +35,10 @@ def options_of(text: str | bytes, source: str) -> dict[str, Value]:
     kinds: dict[str, Value] = {}
     found: dict[str, Value] = {}
     walk({k: v for k, v in values.items() if k != "format"}, Config, (), kinds, found)
+    row = algorithms.ALGORITHMS.get(str(found.get("algo")))
+    for slot in ("bonus", "switch", "start"):  # files of the first format leave out the row's part
+        if row is not None and found.get(slot, slot) is None:
+            found[slot] = getattr(row, slot).kind
     return kinds | found
 
 
