@@ -100,10 +100,11 @@ def draw(out: Path) -> list[Path]:
         names = {Path(name).stem for name in shown() if name.startswith(f"{report.name}/")}
         folder = out / report.name
         folder.mkdir(parents=True, exist_ok=True)
-        runs = Runs(report.files()) if any(name.startswith("return-") for name in names) else None
-        for task in runs.tasks if runs else ():
-            if (name := slug("return", task)) in names:
-                figures.learning(runs, task, folder, name)
+        if any(name.startswith("return-") for name in names):
+            runs = Runs(report.files())
+            for task in runs.tasks:
+                if (name := slug("return", task)) in names:
+                    figures.learning(runs, task, folder, name)
         drawn += [folder / f"{name}.svg" for name in names]
     sys.path.insert(0, str(ROOT / "experiments" / "default"))
     picture = runpy.run_path(str(ROOT / "experiments" / "default" / "picture.py"))

@@ -1,8 +1,8 @@
 """Compute a report's numbers again with rliable, from the runs' own files, and compare.
 
     pip install rliable 'pandas<3' pyarrow
-    lpo report experiments/figure1/results/half.parquet
-    python scripts/check_report.py experiments/figure1/results/half.parquet   # and ./report
+    lpo report experiments/figure1/results/turned.parquet
+    python scripts/check_report.py experiments/figure1/results/turned.parquet   # and ./report
     python scripts/check_report.py runs/figure1-half      # a sweep and the report inside it
 
 Reads packed files, or metrics.jsonl, task.json and sweep.json of the runs of a sweep, and the data
