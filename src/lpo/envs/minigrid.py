@@ -19,6 +19,7 @@ from gymnasium import spaces
 from lpo.errors import LPOError
 
 STATES = 4  # a door has three, an agent that is seen four directions
+RETURNS = {"max_return": 1.0, "success_return": 0.05}
 
 
 def register(env_id: str) -> None:
@@ -41,7 +42,7 @@ def describe(env: gymnasium.Env) -> dict[str, Any]:
     if not is_grid(env):
         return {}
     base: Any = env.unwrapped
-    return {"horizon": base.max_steps, "max_return": 1.0, "success_return": 0.05}
+    return {"horizon": base.max_steps, **RETURNS}
 
 
 def with_codes(env: gymnasium.Env) -> gymnasium.Env:
@@ -59,19 +60,23 @@ class Codes(gymnasium.ObservationWrapper):
 
     def __init__(self, env: gymnasium.Env):
         super().__init__(env)
-        from minigrid.core.constants import COLOR_TO_IDX, OBJECT_TO_IDX
-
         space: Any = env.observation_space
-        sizes = [len(OBJECT_TO_IDX), len(COLOR_TO_IDX), STATES]
-        image = spaces.MultiDiscrete(np.tile(sizes, (*space["image"].shape[:2], 1)))
         self.missions = missions(space["mission"])
-        parts = {"direction": space["direction"], "image": image}
+        parts = {"direction": space["direction"], "image": codes(space["image"].shape)}
         if len(self.missions) > 1:
             parts["mission"] = spaces.Discrete(len(self.missions))
         self.observation_space = spaces.Dict(parts)
 
     def observation(self, observation: Any) -> Any:
         return {**observation, "mission": self.missions.index(observation["mission"])}
+
+
+def codes(shape: tuple[int, ...]) -> spaces.MultiDiscrete:
+    """Returns the space of an image [rows, columns, 3] of codes."""
+    from minigrid.core.constants import COLOR_TO_IDX, OBJECT_TO_IDX
+
+    sizes = [len(OBJECT_TO_IDX), len(COLOR_TO_IDX), STATES]
+    return spaces.MultiDiscrete(np.tile(sizes, (*shape[:2], 1)))
 
 
 def missions(space: Any) -> list[str]:

@@ -20,7 +20,7 @@ import numpy as np
 from lpo.envs.angles import described
 from lpo.envs.codec import Codec
 from lpo.envs.faults import check_finite
-from lpo.envs.host.frame import SUCCEEDED, UNSAID, empty
+from lpo.envs.host.frame import SUCCEEDED, empty
 from lpo.envs.host.stepper import Played, Stepper
 from lpo.errors import LPOError
 from lpo.types import Step
@@ -95,8 +95,8 @@ class EpisodeBatch:
         if self._seed is None:
             raise LPOError(f"{self._name} was stepped before it was reset; call reset(seed).")
         taken = self.codec.take(action, self.num_envs)
-        for actions, row in zip(self._actions, taken, strict=True):
-            actions.append(row)
+        for i in range(self.num_envs):
+            self._actions[i].append(taken[i])
         began = 0.0 if self._choice is None else time.perf_counter()
         next_obs, reward, terminated, truncated, said = self._stepper.step(
             taken, self._next_seeds, self._age
@@ -105,7 +105,7 @@ class EpisodeBatch:
         done = terminated | truncated
         obs, success = next_obs, None
         if done.any():
-            success = None if (said == UNSAID).all() else said == SUCCEEDED
+            success = None if said is None else said == SUCCEEDED
             obs = next_obs.copy()
             self._begin(done.nonzero()[0].tolist(), obs)
         self._obs = obs.copy()

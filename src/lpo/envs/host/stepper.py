@@ -23,7 +23,7 @@ class Stepped(NamedTuple):
     reward: np.ndarray
     terminated: np.ndarray
     truncated: np.ndarray
-    success: np.ndarray  # UNSAID, FAILED or SUCCEEDED, by its information
+    success: np.ndarray | None  # UNSAID, FAILED or SUCCEEDED, by its last information; None: unsaid
 
 
 class Played(NamedTuple):
@@ -100,13 +100,17 @@ class LocalStepper:
         n, decoded = self.num_envs, self._codec.action(taken)
         next_obs, reward = empty(self._codec.observation_space, n), np.empty(n)
         terminated, truncated = np.empty(n, bool), np.empty(n, bool)
-        success = np.full(n, UNSAID, np.int8)
+        success, codec = None, self._codec
         for i, env in enumerate(self._envs):
             try:
-                end = take_step(env, self._codec, decoded[i], next_obs, i)
+                reward[i], terminated[i], truncated[i], said = take_step(
+                    env, codec, decoded[i], next_obs, i
+                )
             except Exception as error:
                 raise broken(self._name, i, age(i), error) from error
-            reward[i], terminated[i], truncated[i], success[i] = end
+            if said != UNSAID:
+                success = np.full(n, UNSAID, np.int8) if success is None else success
+                success[i] = said
         return Stepped(next_obs, reward, terminated, truncated, success)
 
     def replay(self, episodes: Sequence[Played]) -> tuple[np.ndarray, set[int]]:

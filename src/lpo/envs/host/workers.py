@@ -26,7 +26,7 @@ import numpy as np
 
 from lpo.envs.codec import Codec
 from lpo.envs.faults import REMEDY, failure
-from lpo.envs.host.frame import layout, mapped, shared_file, size_of
+from lpo.envs.host.frame import UNSAID, layout, mapped, shared_file, size_of
 from lpo.envs.host.link import BEGIN, CLOSE, MAKE, REPLAY, STEP, Failure, receive, send
 from lpo.envs.host.stepper import Age, Played, Stepped
 from lpo.errors import SPEAKS_FLAGS, LPOError, named
@@ -123,8 +123,9 @@ class WorkerStepper:
         self._failed = failed
         done = f.terminated | f.truncated
         self._begun = np.where(done, f.seed, -1)
-        results = f.next_obs, f.reward, f.terminated, f.truncated, f.success
-        return Stepped(*(array.copy() for array in results))
+        results = f.next_obs, f.reward, f.terminated, f.truncated
+        success = f.success.copy() if done.any() and (f.success != UNSAID).any() else None
+        return Stepped(*(array.copy() for array in results), success)
 
     def replay(self, episodes: Sequence[Played]) -> tuple[np.ndarray, set[int]]:
         messages = {}
