@@ -64,6 +64,8 @@ class Agent:
         env, eval_env = adopted(env), adopted(eval_env)
         if config is None and isinstance(env, str) and ":" in env:
             import_package(env)  # the caller names it
+        if isinstance(options.get("wrapper"), str):
+            import_package(options["wrapper"])
         grids = None if isinstance(env, str) or config else observes_grid(env)
         self.config = config or configs.configure(
             self._row(algo), env=_id(env), preset=preset, grids=grids,

@@ -437,7 +437,8 @@ def configure(
     algo = algorithms.row_name(algo or wanted.row)
     row = algorithms.get(algo)
     if row.grids is not None:
-        grids = observes_grid(env, values.get("env_kwargs")) if grids is None else grids
+        if grids is None:
+            grids = observes_grid(env, values.get("env_kwargs"), values.get("wrapper"))
         row = row.grids if grids or preset == "grid" else row
     if row.values and wanted.row != algorithms.DEFAULT:
         raise LPOError(

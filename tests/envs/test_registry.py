@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from lpo.envs import describe, find_spec, register_envs
+from lpo.envs import describe, find_spec, import_package, make_batch, register_envs
 from lpo.envs.specs import MOUNTAIN_CAR, TASKS
 from lpo.errors import LPOError
 
@@ -139,3 +139,36 @@ def test_the_entry_point_of_another_package_adds_a_device_form(monkeypatch):
         assert "theirs/Thing-v0" in device.device_ids()
     finally:
         registry.register_foreign.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("env_id", "home", "extra"),
+    [
+        ("PointMaze_UMaze-v99", "gymnasium_robotics", "robotics"),
+        ("ALE/MontezumaRevenge-v99", "ale_py", "atari"),
+        ("VizdoomMyWayHome-v99", "vizdoom.gymnasium_wrapper", "vizdoom"),
+    ],
+)
+def test_ids_of_known_packages_say_what_to_write(env_id, home, extra):
+    with pytest.raises(LPOError) as caught:
+        find_spec(env_id)
+    assert f"write {home}:{env_id}, after `pip install 'lpo-rl[{extra}]'`" in str(caught.value)
+
+
+def test_a_missing_package_names_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "gymnasium_robotics", None)
+    with pytest.raises(LPOError, match=r"run `pip install 'lpo-rl\[robotics\]'`, or add"):
+        import_package("gymnasium_robotics:PointMaze_UMaze-v3")
+
+
+@pytest.mark.parametrize(
+    "env_id", ["gymnasium_robotics:PointMaze_UMaze-v3", "gymnasium_robotics:FetchReach-v4"]
+)
+def test_robots(env_id):
+    pytest.importorskip("gymnasium_robotics")
+    import_package(env_id)
+    batch = make_batch(env_id, 2)
+    assert batch.reset(0).shape == (2, *batch.observation_space.shape)
+    step = batch.step(np.zeros((2, *(batch.action_space.shape or ())), np.float32))
+    assert not step.terminated.any()
+    batch.close()

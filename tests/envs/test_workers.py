@@ -341,7 +341,7 @@ def test_what_cannot_be_moved_stays(hasty, monkeypatch):
 
 def told(env: Any) -> Any:
     """Returns the maker of ``env`` as another process reads it; None where it cannot."""
-    words = maker_of(env, 1, None, None, {} if isinstance(env, str) else None).in_words()
+    words = maker_of(env, 1, None, None, {} if isinstance(env, str) else None, None).in_words()
     return words and read_maker(words)
 
 

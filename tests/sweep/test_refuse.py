@@ -20,6 +20,7 @@ REFUSED: dict[str, Any] = {
     "threads": 3,
     "step_timeout": 2.5,
     "env_workers": 2,
+    "wrapper": "tests.envs.toys:Walk",
     "keep_checkpoints": 1,
     "loggers": ("tensorboard", "wandb"),
 }

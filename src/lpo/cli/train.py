@@ -53,6 +53,8 @@ def read_command(arguments: Sequence[str]) -> Command:
     chosen, _ = choosing_parser().parse_known_args(list(arguments))
     if chosen.env is not None and ":" in chosen.env:
         import_package(chosen.env)  # the user names it
+    if chosen.wrapper is not None:
+        import_package(chosen.wrapper)
     base = base_config(chosen)
     parser = Parser("train", SUMMARY)
     own = fields_of(RunOptions)
@@ -81,7 +83,7 @@ def read_command(arguments: Sequence[str]) -> Command:
 def choosing_parser() -> Parser:
     """Returns a parser for the flags that decide which other flags exist."""
     parser = Parser("train", add_help=False)
-    for name in ("algo", "env", "preset", "config", *CHOICES):
+    for name in ("algo", "env", "wrapper", "preset", "config", *CHOICES):
         parser.add_argument(flag(name), dest=name)
     return parser
 
@@ -98,7 +100,8 @@ def base_config(chosen: Any) -> Config:
             else config.as_row(c, chosen.algo)
         )
     else:
-        c = config.configure(chosen.algo, env=chosen.env or DEFAULT_ENV, preset=chosen.preset)
+        env, more = chosen.env or DEFAULT_ENV, {"wrapper": chosen.wrapper} if chosen.wrapper else {}
+        c = config.configure(chosen.algo, env=env, preset=chosen.preset, **more)
     for name in CHOICES:
         if (kind := getattr(chosen, name)) is not None:
             c = config.with_part(c, name, kind)

@@ -12,7 +12,7 @@ import numbers
 import os
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import cache, partial
 from typing import Any, Literal
 
@@ -29,8 +29,9 @@ from lpo.envs.host.stepper import LocalStepper, Stepper
 from lpo.envs.host.threads import usable_cores
 from lpo.envs.host.vector import VectorBatch
 from lpo.envs.host.workers import WorkerStepper
-from lpo.envs.maker import Maker, distinct, from_factory, from_spec, id_of, refuse_options
-from lpo.envs.registry import find_spec
+from lpo.envs.maker import Maker, distinct, from_factory, id_of, refuse_options
+from lpo.envs.pools import FromEnvPool, drawn_as, is_pool
+from lpo.envs.registry import find_spec, wrapper_name
 from lpo.envs.single import FlatEnv
 from lpo.envs.specs import LOCOMOTION, TASKS, declared
 from lpo.envs.tabular import TabularEnv
@@ -54,6 +55,7 @@ def make_batch(
     periodic: Periodic = (),
     step_timeout: float | None = None,
     env_workers: EnvWorkers = "auto",
+    wrapper: str | None = None,
 ) -> BatchEnv:
     """Returns ``num_envs`` copies of ``env`` as one batch.
 
@@ -63,13 +65,14 @@ def make_batch(
     of an observation that are angles and become (cos, sin); ``auto`` finds the free angles of
     Gymnasium's MuJoCo tasks. ``step_timeout`` are the seconds that a step or a reset may take; the
     native backend needs none. ``env_workers`` processes step Gymnasium's environments; 0: this one.
+    ``wrapper`` is ``module:function``, which wraps each of Gymnasium's environments.
     """
     _check_size("num_envs", num_envs)
     if threads is not None:
         _check_size("threads", threads)
     if backend not in BACKENDS:
         raise LPOError(f"There is no backend {backend!r}; choose one of {', '.join(BACKENDS)}.")
-    if runs_natively(env, backend, env_kwargs):
+    if runs_natively(env, backend, env_kwargs, wrapper):
         from lpo.envs.host.native import NativeBatch  # MuJoCo is loaded only where it is needed
 
         _refuse_workers(env, env_workers, "native, and stepped by threads")
@@ -82,6 +85,12 @@ def make_batch(
             threads=threads,
             periodic=periodic,
         )
+    if is_pool(env):
+        _refuse_workers(env, env_workers, "stepped by the threads of EnvPool")
+        _refuse_wrapper(env, wrapper)
+        refuse_options(env, preset, threshold, None)
+        env = FromEnvPool(env, num_envs, threads or len(usable_cores()), dict(env_kwargs or {}))
+        return VectorBatch(env, chosen(periodic, tuple), step_timeout)
     if threads is not None:
         raise LPOError(
             f"threads={threads} applies to the native backend, and {id_of(env)} runs on "
@@ -89,6 +98,7 @@ def make_batch(
         )
     if isinstance(env, VectorEnv):
         _refuse_workers(env, env_workers, "a vector environment, which steps itself")
+        _refuse_wrapper(env, wrapper)
         refuse_options(env, preset, threshold, env_kwargs)
         if env.num_envs != num_envs:
             raise LPOError(
@@ -96,13 +106,21 @@ def make_batch(
                 f"{num_envs}; pass num_envs={env.num_envs}."
             )
         return VectorBatch(env, chosen(periodic, tuple), step_timeout)
-    maker = maker_of(env, num_envs, preset, threshold, env_kwargs)
+    maker = maker_of(env, num_envs, preset, threshold, env_kwargs, wrapper)
     return _episode_batch(maker, num_envs, periodic, step_timeout, env_workers)
 
 
 def _refuse_workers(env: EnvLike, env_workers: EnvWorkers, why: str) -> None:
     if env_workers not in (0, "auto"):
         raise LPOError(f"{id_of(env)} is {why}; leave {named('env_workers')} {env_workers} out.")
+
+
+def _refuse_wrapper(env: EnvLike, wrapper: str | None) -> None:
+    if wrapper is not None:
+        raise LPOError(
+            f"{id_of(env)} is made of many environments at once, which {named('wrapper')} "
+            f"{wrapper} cannot wrap; leave it out, or pass the id of one environment."
+        )
 
 
 def adopted(env: Any) -> Any:
@@ -115,7 +133,9 @@ def adopted(env: Any) -> Any:
     return FromVecEnv(env)
 
 
-def observes_grid(env: Any, env_kwargs: dict[str, Any] | None = None) -> bool:
+def observes_grid(
+    env: Any, env_kwargs: dict[str, Any] | None = None, wrapper: str | None = None
+) -> bool:
     """Returns whether ``env`` observes a small grid of codes, as MiniGrid does.
 
     An id is made once to see; one that cannot be made is refused later, with a reason.
@@ -123,7 +143,8 @@ def observes_grid(env: Any, env_kwargs: dict[str, Any] | None = None) -> bool:
     if isinstance(env, str):
         kwargs = env_kwargs if isinstance(env_kwargs, dict) else {}
         with suppress(LPOError):
-            return _observes_grid(env, json.dumps(kwargs, sort_keys=True, default=str))
+            given = json.dumps(kwargs, sort_keys=True, default=str)
+            return _observes_grid(env, given, wrapper_name(wrapper))
         return False
     space = getattr(env, "single_observation_space", getattr(env, "observation_space", None))
     if isinstance(env, EnvSpec) or space is None:
@@ -136,15 +157,23 @@ def observes_grid(env: Any, env_kwargs: dict[str, Any] | None = None) -> bool:
 
 
 @cache
-def _observes_grid(env_id: str, kwargs: str) -> bool:
+def _observes_grid(env_id: str, kwargs: str, wrapper: str | None) -> bool:
     if _bare_id(env_id).startswith("lpo/"):
         return False  # ours observe real numbers
-    made = from_spec(find_spec(env_id), None, None, json.loads(kwargs))
+    if is_pool(env_id):
+        with closing(FromEnvPool(env_id, 1, 1, json.loads(kwargs))) as pool:
+            return is_grid(pool.single_observation_space)
+    made = maker_of(env_id, 1, None, None, json.loads(kwargs), wrapper)()
     made.close()
     return is_grid(made.observation_space)
 
 
-def runs_natively(env: EnvLike, backend: str, env_kwargs: dict[str, Any] | None) -> bool:
+def runs_natively(
+    env: EnvLike,
+    backend: str,
+    env_kwargs: dict[str, Any] | None,
+    wrapper: str | None = None,
+) -> bool:
     """Returns whether ``env`` runs on the native backend; raises if it is asked to and cannot."""
     has_native = _bare_id(env) in LOCOMOTION
     if backend == "native" and not has_native:
@@ -157,7 +186,12 @@ def runs_natively(env: EnvLike, backend: str, env_kwargs: dict[str, Any] | None)
             f"env_kwargs {sorted(env_kwargs)} do not apply to the native {id_of(env)}; drop them "
             "or use backend='gymnasium'."
         )
-    return has_native and backend != "gymnasium" and not env_kwargs
+    if backend == "native" and wrapper is not None:
+        raise LPOError(
+            f"{named('wrapper')} {wrapper} cannot wrap the native {id_of(env)}; leave it out, or "
+            "use backend='gymnasium'."
+        )
+    return has_native and backend != "gymnasium" and not env_kwargs and wrapper is None
 
 
 def make_single(
@@ -167,6 +201,7 @@ def make_single(
     threshold: float | None = None,
     env_kwargs: dict[str, Any] | None = None,
     periodic: Periodic = (),
+    wrapper: str | None = None,
 ) -> gymnasium.Env:
     """Returns one environment that renders to RGB arrays and has the spaces of ``make_batch``."""
     if isinstance(env, VectorEnv):
@@ -174,13 +209,14 @@ def make_single(
             "A vector environment cannot be rendered one by one; pass an id, or an environment "
             "made with render_mode='rgb_array'."
         )
+    if is_pool(env):
+        env = drawn_as(env)
     if isinstance(env, str | EnvSpec):
         follow = {"camera_name": "track"} if _bare_id(env) in LOCOMOTION else {}
         kwargs = {**follow, **(env_kwargs or {}), "render_mode": "rgb_array"}
-        made = maker_of(env, 1, preset, threshold, kwargs)()
+        made = maker_of(env, 1, preset, threshold, kwargs, wrapper)()
         return FlatEnv(made, chosen(periodic, partial(free_angles, made)))
-    refuse_options(env, preset, threshold, env_kwargs)
-    made = minigrid.with_codes(env) if isinstance(env, gymnasium.Env) else from_factory(env)
+    made = maker_of(env, 1, preset, threshold, env_kwargs, wrapper)()
     if made.render_mode != "rgb_array":
         raise LPOError(
             f"{id_of(made)} was made with render_mode={made.render_mode!r}; make it with "
@@ -241,18 +277,19 @@ def maker_of(
     preset: str | None,
     threshold: float | None,
     env_kwargs: dict[str, Any] | None,
+    wrapper: str | None,
 ) -> Maker:
     """Returns what makes one environment of a batch. Raises LPOError where an option is wrong."""
     if isinstance(env, str | EnvSpec):
         spec = find_spec(env) if isinstance(env, str) else env
-        return Maker(spec, preset, threshold, dict(env_kwargs or {}))
+        return Maker(spec, preset, threshold, dict(env_kwargs or {}), wrapper)
     refuse_options(env, preset, threshold, env_kwargs)
     if isinstance(env, gymnasium.Env) and num_envs != 1:
         raise LPOError(
             f"An instance is one environment and num_envs is {num_envs}; pass num_envs=1, or "
             "the id or a function that makes one."
         )
-    return Maker(env)  # type: ignore[arg-type] - what is neither is refused when it is called
+    return Maker(env, wrapper=wrapper)  # type: ignore[arg-type] - what is neither is refused when it is called
 
 
 def _describe(

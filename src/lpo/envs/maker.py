@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import dataclasses
 import importlib
-import sys
 from collections.abc import Callable
 from functools import reduce
 from typing import Any
@@ -19,8 +18,9 @@ from gymnasium.envs.registration import EnvSpec, WrapperSpec
 from gymnasium.vector import VectorEnv
 
 from lpo.envs import minigrid
+from lpo.envs.registry import find_wrapper, import_package, name_of
 from lpo.envs.specs import LOCOMOTION
-from lpo.errors import LPOError
+from lpo.errors import LPOError, named
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,17 +31,22 @@ class Maker:
     preset: str | None = None
     threshold: float | None = None
     kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
+    wrapper: str | None = None  # module:function
 
     def __call__(self) -> gymnasium.Env:
         """Returns a new environment; an error of Gymnasium's own maker becomes ours."""
         if isinstance(self.source, EnvSpec):
-            return from_spec(self.source, self.preset, self.threshold, self.kwargs)
-        return from_factory(self.source)
+            made = from_spec(self.source, self.preset, self.threshold, self.kwargs)
+        else:
+            made = from_factory(self.source)
+        return minigrid.with_codes(made if self.wrapper is None else wrapped(made, self.wrapper))
 
     def in_words(self) -> str | None:
         """Returns what ``read_maker`` reads in another process; None where words do not do."""
         source = self.source
-        fields = {"preset": self.preset, "threshold": self.threshold, "kwargs": self.kwargs}
+        fields: dict[str, Any] = {
+            name: getattr(self, name) for name in ("preset", "threshold", "kwargs", "wrapper")
+        }
         if isinstance(source, EnvSpec):
             told = {f.name: getattr(source, f.name) for f in dataclasses.fields(source) if f.init}
             entry, added = source.entry_point, source.additional_wrappers
@@ -60,22 +65,14 @@ class Maker:
 def read_maker(text: str) -> Maker:
     """Returns the maker that ``in_words`` told of. It imports the module of a function."""
     fields = ast.literal_eval(text)
+    if fields["wrapper"] is not None:
+        import_package(fields["wrapper"])
     told, function = fields.pop("spec", None), fields.pop("function", None)
     if told is None:
         module, _, path = function.partition(":")
         return Maker(reduce(getattr, path.split("."), importlib.import_module(module)), **fields)
     told["additional_wrappers"] = tuple(WrapperSpec(*w) for w in told["additional_wrappers"])
     return Maker(EnvSpec(**told), **fields)
-
-
-def name_of(function: Any) -> str | None:
-    """Returns ``module:name`` of what can be imported; None for what is in a script or a cell."""
-    module, path = (getattr(function, part, None) for part in ("__module__", "__qualname__"))
-    home = sys.modules.get(module or "")
-    if home is None or module == "__main__" or not path:
-        return None
-    found = reduce(lambda part, name: getattr(part, name, None), path.split("."), home)
-    return f"{module}:{path}" if found is function else None
 
 
 def from_spec(
@@ -88,7 +85,7 @@ def from_spec(
     else:
         refuse_options(spec, preset, threshold, None)
     try:
-        return minigrid.with_codes(gymnasium.make(spec, disable_env_checker=True, **kwargs))
+        return gymnasium.make(spec, disable_env_checker=True, **kwargs)
     except LPOError:
         raise
     except Exception as error:
@@ -106,7 +103,25 @@ def from_factory(factory: Any) -> gymnasium.Env:
             f"{made!r} is not an environment; pass an id, a gymnasium.Env, a function that "
             "returns one, or a gymnasium.vector.VectorEnv."
         )
-    return minigrid.with_codes(made)
+    return made
+
+
+def wrapped(env: gymnasium.Env, wrapper: str) -> gymnasium.Env:
+    """Returns ``env`` in the wrapper of the user."""
+    try:
+        made = find_wrapper(wrapper)(env)
+    except LPOError:
+        raise
+    except Exception as error:
+        raise LPOError(
+            f"{named('wrapper')} {wrapper} failed with {id_of(env)} ({type(error).__name__}: "
+            f"{error}); correct the function."
+        ) from error
+    if not isinstance(made, gymnasium.Env):
+        raise LPOError(
+            f"{named('wrapper')} {wrapper} returned {made!r}; return an environment from it."
+        )
+    return made
 
 
 def distinct(envs: list[gymnasium.Env]) -> list[gymnasium.Env]:

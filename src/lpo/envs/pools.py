@@ -8,11 +8,10 @@ acts in the other.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from contextlib import closing
 from functools import cache
-from typing import Any
+from typing import Any, TypeGuard
 
 import gymnasium
 import numpy as np
@@ -28,14 +27,14 @@ PREFIX = "envpool:"
 SEEDS = 2**30  # EnvPool adds the number of an environment to its seed, in 31 bits
 
 
-def is_pool(env: Any) -> bool:
+def is_pool(env: Any) -> TypeGuard[str]:
     """Returns whether ``env`` is an id of EnvPool."""
     return isinstance(env, str) and env.startswith(PREFIX)
 
 
 def name_in_pool(env_id: str) -> str:
     """Returns the id as EnvPool has it. Raises LPOError where EnvPool is missing or has no such."""
-    name, known = env_id.removeprefix(PREFIX), envpool().list_all_envs()
+    name, known = env_id.removeprefix(PREFIX), package().list_all_envs()
     if name not in known:
         raise LPOError(f"EnvPool has no environment {name!r}; {nearest(name, known, SEE)}")
     return name
@@ -44,15 +43,27 @@ def name_in_pool(env_id: str) -> str:
 SEE = "see `python -c 'import envpool; print(envpool.list_all_envs())'`."
 
 
-def envpool() -> Any:
+def drawn_as(env_id: str) -> str:
+    """Returns the id of Gymnasium's whose drawing is that of an environment of EnvPool."""
+    name = name_in_pool(env_id)
+    if not name.startswith("MiniGrid-"):
+        raise LPOError(
+            f"{env_id} is stepped by EnvPool, which draws no clips; train on the id that Gymnasium "
+            "has for one."
+        )
+    return name
+
+
+def package() -> Any:
     """Returns the package, an extra of ours."""
     try:
-        return importlib.import_module("envpool")
+        import envpool  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise LPOError(
             f"Ids that begin with {PREFIX} need EnvPool ({error}); run "
             "`pip install 'lpo-rl[envpool]'`."
         ) from error
+    return envpool
 
 
 class FromEnvPool(VectorEnv):
@@ -78,11 +89,9 @@ class FromEnvPool(VectorEnv):
         self.description |= {"env_kwargs": kwargs} if kwargs else {}
 
     def _made(self, seed: int) -> Any:
-        package = envpool()
+        make = package().make_gymnasium
         try:
-            return package.make_gymnasium(
-                self._name, num_envs=self.num_envs, seed=seed, **self._arguments
-            )
+            return make(self._name, num_envs=self.num_envs, seed=seed, **self._arguments)
         except Exception as error:
             raise LPOError(
                 f"EnvPool could not make {self._name}, {type(error).__name__}: {error}; check "

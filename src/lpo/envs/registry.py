@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import re
 import sys
 import warnings
-from functools import cache
+from functools import cache, reduce
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -23,6 +24,20 @@ from lpo.envs import minigrid
 from lpo.envs.specs import CONTROL, LOCOMOTION, MOUNTAIN_CAR, TASKS
 from lpo.envs.tabular import TABULAR
 from lpo.errors import SPEAKS_FLAGS, LPOError, named
+
+# Packages that register environments when they are imported, and our extras that install them.
+EXTRAS = {
+    "envpool": "envpool",
+    "minigrid": "minigrid",
+    "gymnasium_robotics": "robotics",
+    "ale_py": "atari",
+    "vizdoom.gymnasium_wrapper": "vizdoom",
+}
+HOMES = (  # of ids without their package
+    (r"ALE/|\w+NoFrameskip-v4", "ale_py"),
+    (r"Vizdoom", "vizdoom.gymnasium_wrapper"),
+    (r"Adroit|AntMaze|Fetch|FrankaKitchen|Hand|PointMaze", "gymnasium_robotics"),
+)
 
 
 def register_envs() -> None:
@@ -47,6 +62,9 @@ def _register(
             max_episode_steps=horizon,
             kwargs=kwargs,
         )
+
+
+NAMED: set[str] = set()  # packages and modules that the user has named in this process
 
 
 @cache
@@ -78,14 +96,17 @@ def import_package(name: str) -> None:
 
     Nothing that was read from a file may come here.
     """
-    package = name.rpartition(":")[0] if ":" in name else name
+    package = name.partition(":")[0] if ":" in name else name
     try:
         importlib.import_module(package)
     except Exception as error:
+        extra = EXTRAS.get(package)
+        remedy = f"run `pip install 'lpo-rl[{extra}]'`" if extra else "install it"
         raise LPOError(
             f"The package {package!r} cannot be imported ({type(error).__name__}: {error}); "
-            "install it, or add its folder to PYTHONPATH."
+            f"{remedy}, or add its folder to PYTHONPATH."
         ) from error
+    NAMED.add(package)
 
 
 def without_package(env_id: str) -> str:
@@ -101,6 +122,57 @@ def without_package(env_id: str) -> str:
             f"if you trust the package, {remedy}."
         )
     return name
+
+
+def wrapper_name(value: Any) -> Any:
+    """Returns the name ``module:function`` of a function that the caller passed; a text as it is.
+
+    Raises LPOError for a function that no module has by its name, since files tell of it in words.
+    """
+    if not callable(value):
+        return value
+    name = name_of(value)
+    if name is None:
+        raise LPOError(
+            f"{named('wrapper')} is {value!r}, which no module has by its name; put it in a "
+            "module, or pass as env a function that makes the wrapped environment."
+        )
+    NAMED.add(name.partition(":")[0])
+    return name
+
+
+def find_wrapper(text: str) -> Any:
+    """Returns the function ``module:function``. Raises LPOError unless the user named its module.
+
+    A module that is imported is not enough: a file could name any function of Python's own.
+    """
+    module, _, path = text.partition(":")
+    if module not in NAMED:
+        flags = SPEAKS_FLAGS.get()
+        remedy = f"add `--import {module}`" if flags else f"lpo.envs.import_package({module!r})"
+        raise LPOError(
+            f"{named('wrapper')} {text!r} is of the module {module!r}, and a file may not run code "
+            f"by itself; if you trust the module, {remedy}{'' if flags else ' first'}."
+        )
+    found: Any = sys.modules[module]
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    if not callable(found):
+        raise LPOError(
+            f"{module} has no function {path!r} for {named('wrapper')}; pass module:function, as "
+            "in my_envs:wrapped."
+        )
+    return found
+
+
+def name_of(function: Any) -> str | None:
+    """Returns ``module:name`` of what can be imported; None for what is in a script or a cell."""
+    module, path = (getattr(function, part, None) for part in ("__module__", "__qualname__"))
+    home = sys.modules.get(module or "")
+    if home is None or module == "__main__" or not path:
+        return None
+    found = reduce(lambda part, name: getattr(part, name, None), path.split("."), home)
+    return f"{module}:{path}" if found is function else None
 
 
 def find_spec(env_id: str) -> EnvSpec:
@@ -121,6 +193,12 @@ def find_spec(env_id: str) -> EnvSpec:
             raise LPOError(
                 f"{env_id} runs on a device only, so the host cannot step or draw it; train it "
                 f"with {named('device')}, and read its scores with `lpo report`."
+            ) from None
+        home = next((home for begins, home in HOMES if re.match(begins, name)), None)
+        if home is not None and ":" not in env_id:
+            raise LPOError(
+                f"{env_id} is of the package {home}; write {home}:{env_id}, after "
+                f"`pip install 'lpo-rl[{EXTRAS[home]}]'`."
             ) from None
         close = difflib.get_close_matches(env_id, sorted(gymnasium.registry), n=4, cutoff=0.5)
         remedy = f"Did you mean {' or '.join(close)}?" if close else "`lpo list` shows ours."

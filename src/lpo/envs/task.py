@@ -9,7 +9,8 @@ import pydantic
 
 from lpo.envs import angles
 from lpo.envs.make import make_batch, make_single, runs_natively
-from lpo.envs.registry import find_spec
+from lpo.envs.pools import is_pool, name_in_pool
+from lpo.envs.registry import find_spec, find_wrapper, wrapper_name
 from lpo.envs.specs import LOCOMOTION
 from lpo.errors import LPOError, named
 from lpo.files import parse_json
@@ -38,6 +39,7 @@ def _dictionary(value: Any) -> Any:
 
 Threshold = Annotated[float | str | None, pydantic.BeforeValidator(_number)]
 Periodic = Annotated[tuple[Count, ...] | Literal["auto"], pydantic.BeforeValidator(angles.places)]
+Wrapper = Annotated[str | None, pydantic.BeforeValidator(wrapper_name)]
 Arguments = Annotated[dict[str, Any] | None, pydantic.BeforeValidator(_dictionary)]
 
 
@@ -56,7 +58,7 @@ class TaskOptions:
     backend: HostOnly[Literal["auto", "native", "gymnasium"]] = "auto"
     """native: batched MuJoCo (sparse locomotion); gymnasium: any other; auto picks."""
     threads: HostOnly[PositiveInt | None] = None
-    """Threads that step native environments; by default the usable cores."""
+    """Threads that step native environments and EnvPool's; by default the usable cores."""
     periodic: Periodic = ()
     """Numbers of an observation that are angles and become (cos, sin), as in 0,3; auto finds the
     hinges without limits of Gymnasium's MuJoCo tasks."""
@@ -64,6 +66,9 @@ class TaskOptions:
     """Processes that step Gymnasium environments, each a part of them; 0: the run itself. auto
     starts one for each usable core where steps are slow: once all steps together have taken a
     second, and one of the whole batch took more than 2 ms on average. No number depends on it."""
+    wrapper: HostOnly[Wrapper] = None
+    """module:function that wraps each environment, as gymnasium.Wrapper does. It is named by its
+    text in the files of a run; who reads them needs --import module."""
     step_timeout: HostOnly[Positive | None] = None
     """Seconds that one step or reset of a Gymnasium environment may take. An environment that hangs
     then stops the run. By default there is no limit."""
@@ -82,12 +87,16 @@ class TaskOptions:
 
         It does not make the task.
         """
-        if device:
+        if is_pool(self.env) and not device:
+            name = name_in_pool(self.env)
+        elif device:
             from lpo.envs.device import device_name
 
             name = device_name(self.env)
         else:
             name = find_spec(self.env).id
+        if self.wrapper is not None:
+            find_wrapper(self.wrapper)
         if name in LOCOMOTION:
             LOCOMOTION[name].threshold(**self.limits)
         elif self.threshold is not None and not device:  # `make_device` knows its own
@@ -96,7 +105,9 @@ class TaskOptions:
     @property
     def native(self) -> bool:
         """Whether the task is stepped as a native batch, which has threads."""
-        return runs_natively(self.env, self.backend, self.env_kwargs)
+        return is_pool(self.env) or runs_natively(
+            self.env, self.backend, self.env_kwargs, self.wrapper
+        )
 
     @property
     def limits(self) -> dict[str, Any]:
@@ -118,10 +129,15 @@ class TaskOptions:
             periodic=self.periodic,
             step_timeout=self.step_timeout,
             env_workers=self.env_workers,
+            wrapper=self.wrapper,
         )
 
     def make_single(self) -> Any:
         """Returns one environment that renders."""
         return make_single(
-            self.env, **self.limits, env_kwargs=self.env_kwargs, periodic=self.periodic
+            self.env,
+            **self.limits,
+            env_kwargs=self.env_kwargs,
+            periodic=self.periodic,
+            wrapper=self.wrapper,
         )

@@ -44,8 +44,9 @@ class VectorBatch:
         self._env: VectorEnv = limited(env, step_timeout)
         self._mode = autoreset_mode(env)
         self.num_envs = env.num_envs
-        spec = env.spec
-        self._name = spec.id if spec is not None else type(env.unwrapped).__name__
+        spec, told = env.spec, getattr(env, "description", {})  # of EnvPool, which has no spec
+        name = spec.id if spec is not None else type(env.unwrapped).__name__
+        self._name = str(told.get("id", name))
         self.codec = Codec(
             self._name, env.single_observation_space, env.single_action_space, angles
         )
@@ -60,6 +61,7 @@ class VectorBatch:
         if spec is not None:
             shape = env.single_observation_space.shape
             self.description |= declared(spec.id, shape, spec.reward_threshold)
+        self.description |= told
         self.description = described(self.description, angles)
         self._started = False
         self._done = np.zeros(self.num_envs, bool)  # of the step before

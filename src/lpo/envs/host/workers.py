@@ -125,7 +125,7 @@ class WorkerStepper:
         self._begun = np.where(done, f.seed, -1)
         results = f.next_obs, f.reward, f.terminated, f.truncated
         success = f.success.copy() if done.any() and (f.success != UNSAID).any() else None
-        return Stepped(*(array.copy() for array in results), success)
+        return Stepped(*(array.copy() for array in results), success=success)
 
     def replay(self, episodes: Sequence[Played]) -> tuple[np.ndarray, set[int]]:
         messages = {}
