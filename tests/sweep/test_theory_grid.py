@@ -1,5 +1,6 @@
 """The theory's grid on the pool: what is done, how it is shared out, failures, stops, studies."""
 
+import importlib
 import os
 import signal
 import subprocess
@@ -15,14 +16,23 @@ import pytest
 pytest.importorskip("numba")
 
 from lpo.errors import LPOError
-from lpo.sweep import study
 from lpo.sweep.board import Board
 from lpo.sweep.theory import WORDS, TheoryJob, run_grid, split
 from lpo.sweep.theory_worker import Ledger, read, work, written
 from lpo.theory.algorithms import Options
 from lpo.theory.compare import Cell, cells, run_cell
 
+STUDIES = Path(__file__).parents[2] / "experiments" / "theory"
 CELL = Cell("lpo", "chain:3", 0, 60, 20, 60.0)
+
+
+@pytest.fixture
+def study(monkeypatch):
+    """The module that the scripts of the studies share."""
+    if not STUDIES.is_dir():
+        pytest.skip("studies are in the repository, not in the sdist")
+    monkeypatch.syspath_prepend(STUDIES)
+    return importlib.import_module("study")
 
 
 def row(cell: Cell, gap: float = 0.5) -> dict:
@@ -148,7 +158,7 @@ def workers_of(root: Path) -> list[str]:
 FOUR = replace(CELL, constants=(("K", 4),))
 
 
-def test_a_study_is_read_as_it_was_packed(tmp_path):
+def test_a_study_is_read_as_it_was_packed(tmp_path, study):
     row, path = run_cell(FOUR), tmp_path / "s.parquet"
     study.pack([row], path)
     (run,) = study.read(path)
@@ -162,7 +172,7 @@ def test_a_study_is_read_as_it_was_packed(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_study_runs_packs_and_prints(tmp_path, capsys, monkeypatch):
+def test_a_study_runs_packs_and_prints(tmp_path, capsys, monkeypatch, study):
     here = tmp_path / "experiments" / "theory"
     here.mkdir(parents=True)
     (tmp_path / "docs" / "figures" / "theory").mkdir(parents=True)
@@ -180,7 +190,7 @@ def test_a_study_runs_packs_and_prints(tmp_path, capsys, monkeypatch):
     assert made.main(here) == 0
 
 
-def test_means_slopes_and_tables():
+def test_means_slopes_and_tables(study):
     e = study.mean([1.0, 1.0, 4.0])
     assert float(e.value) == 2.0 and e.low < 2.0 < e.high
     assert study.said([0.5, 0.5]) == "0.500 [0.500, 0.500]"
