@@ -123,7 +123,7 @@ def test_its_environment_is_found_and_says_what_success_is(installed, tmp_path, 
     row = RunDirectory(tmp_path / "run").metrics()[-1]
     assert 0 <= row["eval/success"] <= 1 and "eval/normalized_return" not in row
     assert row["eval/success"] == row["eval/return"]  # it pays 1 for a success and nothing else
-    assert "success rate" in capsys.readouterr().out
+    assert "mode: success " in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -205,7 +205,7 @@ class Explorer:
         tree = {"memory": self.memory, "ended": self._ended}
         return trees.flatten("explorer", tree)
 
-    def load(self, arrays: dict[str, np.ndarray]) -> None:
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
         """Restores a state of an explorer that was made with the same arguments."""
         tree = {"memory": self.memory, "ended": self._ended}
         tree = trees.unflatten("explorer", tree, arrays)

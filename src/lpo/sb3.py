@@ -107,7 +107,7 @@ class Explore(BaseCallback):
             **self._options,
         )
         if self._saved is not None:
-            explorer.load(self._saved)
+            explorer.restore(self._saved)
         return explorer
 
     def _on_rollout_start(self) -> None:
@@ -168,7 +168,7 @@ class Explore(BaseCallback):
         saved = checkpoint.load(Path(path))
         self._saved = saved.arrays
         if self.explorer is not None:
-            self.explorer.load(saved.arrays)
+            self.explorer.restore(saved.arrays)
         return self
 
 

@@ -25,7 +25,7 @@ DIST = distributions.for_space(spaces.Box(-1.0, 1.0, (2,), np.float32))
 
 def problem(c) -> Problem:
     n, gamma = c.task.num_envs, c.ppo.gamma_ext
-    return Problem(3, DIST, n, None, c.steps, c.switch.rollout, gamma, c.network.hidden, 10.0)
+    return Problem(3, DIST, n, None, c.steps, c.switch.rollout, gamma, 10.0)
 
 
 def make(inputs: Inputs = "sa", **overrides) -> Bonus:

@@ -92,7 +92,7 @@ def test_advice_exists_fits_the_run_and_is_not_what_it_has():
                 configure(value)
             else:  # refused if the row does not have it
                 typed = [value] if short == "periodic" and value != "auto" else value
-                number = typed if short in ("periodic", "bonus_inputs") else float(value)
+                number: Any = typed if short in ("periodic", "bonus_inputs") else float(value)
                 number = int(value) if short == "rollout" else number
                 configure(own["algo"], **row, **{short: number})
     assert {"algo", "steps", "preset"} <= proposed

@@ -72,7 +72,7 @@ def smooth(values: np.ndarray, width: int) -> np.ndarray:
 
 def column(rows: Sequence[Row], *names: str) -> np.ndarray:
     """Returns the values of the first metric that any row has; empty where there is none."""
-    name = next((name for name in names if any(name in row for row in rows)), None)
+    name = next((name for name in names if any(name in row for row in rows)), "")
     return np.array([row[name] for row in rows if name in row], float)
 
 

@@ -56,7 +56,7 @@ def walk(
         option, here = known.get(name), (*path, name)
         if isinstance(value, dict) and (option is None or is_part(option)):
             inner = {k: v for k, v in value.items() if k != "kind"}
-            if "kind" in value:
+            if isinstance(value.get("kind"), str):
                 kinds.setdefault(name, value["kind"])
             walk(inner, class_of(option, value.get("kind")), here, kinds, found)
         else:
@@ -74,6 +74,8 @@ def class_of(option: Option | None, kind: Value) -> type | None:
     plain = bare(option.hint)
     if not issubclass(plain, Part):
         return plain
+    if not isinstance(kind, str):
+        return None
     try:
         return plain.kinds.get(kind)
     except LPOError:
