@@ -5,7 +5,8 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "lpo"
 ROOMS = [
-    "errors", "files", "platform", "types", "finite", "theory", "options", "math", "problem",
+    "errors", "elsewhere", "files", "platform", "types", "finite", "theory", "options", "math",
+    "problem",
     "bonus", "switch", "start", "envs", "algorithms", "config", "engine", "runs", "policy", "agent",
     "explorer", "sb3", "render", "export", "report", "card", "sweep", "cli",
 ]  # fmt: skip

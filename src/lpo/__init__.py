@@ -39,6 +39,10 @@ _HOMES = {
 }
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     """Imports on first use, so that `import lpo` and `lpo list` stay quick."""
     if name in __all__:

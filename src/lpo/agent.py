@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
+import gymnasium
 import numpy as np
+from gymnasium.vector import VectorEnv
 
 from lpo import config as configs
+from lpo import elsewhere
 from lpo.algorithms import row_name
 from lpo.config import Config
 from lpo.engine.evaluate import as_sampled, evaluate, score
@@ -22,6 +27,7 @@ from lpo.runs import checkpoint
 from lpo.runs.checkpoint import Checkpoint
 from lpo.runs.directory import RunDirectory, free_directory, short_env
 from lpo.runs.loggers import About, Logger, check_installed, open_loggers
+from lpo.runs.progress import shown
 from lpo.runs.run import Run, count_of, make_trainer, stopping_on_signals
 from lpo.types import BatchEnv
 
@@ -36,7 +42,7 @@ class Agent:
     def __init__(
         self,
         env: Any = DEFAULT_ENV,
-        *,
+        *more: Any,
         algo: str | None = None,
         preset: str | None = None,
         eval_env: Any = None,
@@ -50,17 +56,22 @@ class Agent:
         Args:
             env: a Gymnasium id, an Env, a function that makes one, a VectorEnv, or a VecEnv of
                 stable-baselines3.
+            more: nothing; all other arguments have names.
             algo: a row of the table, for instance "lpo-s"; by default the row of the class, and
-                "lpo-w" for Agent itself.
+                the default for Agent itself.
             preset: named values to start from, for instance "paper"; by default those of the row.
-            eval_env: an environment for evaluations, where ``env`` is an object.
+            eval_env: an environment for evaluations, or a function that makes one, where ``env``
+                is an object. What ``gymnasium.make`` returned is made again for them.
             loggers: objects with ``write(step, metrics, timing)``, or names: "tensorboard",
                 "wandb", "mlflow". Named ones keep their files in a new folder in ``runs``.
             config: a whole configuration, instead of ``algo``, ``preset`` and options.
             saved: a checkpoint to continue from; see ``load``.
             options: options by the names of their flags (``batch_size=64``, ``hidden=[64, 64]``),
                 and parts by name or as objects (``bonus=lpo.bonus.RND(inputs="s")``).
+
+        Raises LPOError for wrong options, and for an environment that cannot be made.
         """
+        only_named(env, more)
         env, eval_env = adopted(env), adopted(eval_env)
         if config is None and isinstance(env, str) and ":" in env:
             import_package(env)  # the caller names it
@@ -75,6 +86,10 @@ class Agent:
             raise LPOError(
                 f"Agent got config= and {next(iter(options), 'algo')}= together; pass one of them."
             )
+        if saved is None:
+            try_out(self.config, env)
+        if eval_env is None and self.config.evaluation.every:
+            eval_env = made_again(env)
         self._sources = (None if isinstance(env, str) else env, eval_env)
         self._loggers = tuple(loggers)
         check_installed([x for x in self._loggers if isinstance(x, str)])
@@ -108,6 +123,13 @@ class Agent:
         directory = RunDirectory(free_directory(Path("runs"), stem))
         return [*ready, *open_loggers(names, About(directory, configs.flat(c), step))]
 
+    def __repr__(self) -> str:
+        steps = 0 if self._run is None else self._run.env_steps
+        return (
+            f"{type(self).__name__}({self.config.task.env!r}, algo={self.algo!r}, "
+            f"env_steps={steps})"
+        )
+
     @property
     def algo(self) -> str:
         return self.config.algo
@@ -130,14 +152,18 @@ class Agent:
 
     def learn(
         self: A,
-        total_timesteps: int | None = None,
+        total_timesteps: float | None = None,
         callback: Any = None,
+        *,
+        progress_bar: bool | None = None,
     ) -> A:
-        """Trains for ``total_timesteps`` more environment steps.
+        """Trains for ``total_timesteps`` more environment steps, for instance ``1e6``.
 
         ``callback`` is a function ``(env_steps, metrics)``, called after every policy change, or
         an object with any of ``on_start(agent)``, ``on_step(env_steps, metrics)`` and
         ``on_end(agent)``. Training stops if the function or ``on_step`` returns False.
+        ``progress_bar`` shows a line with return, success and speed: by default on a terminal and
+        in a notebook, and with True elsewhere too, where it prints a line for each evaluation.
         The first call fixes the growth schedule: K is solved from its number of steps.
         """
         number = whole_number("total_timesteps", total_timesteps)
@@ -147,8 +173,9 @@ class Agent:
         run = self.run
         self._policy = None
         calls.on_start(self)
-        with stopping_on_signals(run):
-            run.advance(run.env_steps + number, calls.on_step)
+        until = run.env_steps + number
+        with stopping_on_signals(run), shown(run, until, progress_bar) as show:
+            run.advance(until, lambda step, row: (show(step, row), calls.on_step(step, row))[1])
         if run.stop_requested:
             run.stop_requested = False
             raise KeyboardInterrupt
@@ -201,7 +228,7 @@ class Agent:
         scores = self._scored(batch, number, deterministic is not False, seed)
         if deterministic is None:
             scores |= as_sampled(self._scored(batch, number, False, seed))
-        if source is not eval_env:
+        if source is None or is_made(source):
             batch.close()
         return {name.removeprefix("eval/"): value for name, value in scores.items()}
 
@@ -273,8 +300,61 @@ def _id(env: Any) -> str:
     return env if isinstance(env, str) else CUSTOM
 
 
+def only_named(env: Any, more: tuple[Any, ...]) -> None:
+    """Raises LPOError where a policy is named, as SB3 does, or an argument has no name."""
+    if isinstance(env, str) and env in elsewhere.POLICIES:
+        task = repr(more[0]) if more and isinstance(more[0], str) else "env"
+        raise LPOError(
+            f"{env!r} is a policy of stable-baselines3, and lpo chooses the network by hidden; "
+            f"write Agent({task}), or Agent({task}, hidden=[64, 64])."
+        )
+    if more:
+        raise LPOError(
+            f"Agent got {more[0]!r} without a name; write the name of the option before it, as in "
+            'Agent(env, algo="default").'
+        )
+
+
+def try_out(c: Config, env: Any) -> None:
+    """Raises LPOError where the task cannot be made with its options.
+
+    An id or a function makes an environment for this, which is closed again.
+    """
+    if isinstance(env, str):
+        c.task.check()
+    if isinstance(env, gymnasium.Env | VectorEnv):
+        c.task.make(env=env)
+    else:
+        c.task.make(1, None if isinstance(env, str) else env).close()
+
+
+def is_made(source: Any) -> bool:
+    """Returns whether a batch of ``source`` makes environments of its own."""
+    return not isinstance(source, gymnasium.Env | VectorEnv)
+
+
+def made_again(env: Any) -> Callable[[], gymnasium.Env] | None:
+    """Returns what makes the environment once more for evaluations, if ``gymnasium.make`` made it.
+
+    Warns of any other object, whose state and wrappers nobody else knows.
+    """
+    if is_made(env):
+        return None
+    spec = env.spec if isinstance(env, gymnasium.Env) else None
+    if spec is not None and not spec.additional_wrappers:
+        return partial(gymnasium.make, spec)
+    warnings.warn(
+        "The agent learns on the environment object, so it has no evaluations; pass eval_env=, "
+        "or a function that makes the environment, or eval_every=0 for none.",
+        stacklevel=3,
+    )
+    return None
+
+
 def whole_number(name: str, value: Any) -> int:
-    """Returns ``value``. Raises LPOError where it is not a whole number of at least 1."""
+    """Returns ``value``, which may be 1e6. Raises LPOError where it is not a whole number of at
+    least 1."""
+    value = int(value) if isinstance(value, float) and value.is_integer() else value
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise LPOError(f"{name} is {value!r}; pass a whole number of 1 or more.")
     return int(value)

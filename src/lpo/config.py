@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import annotated_types as at
 import pydantic
 
-from lpo import algorithms, files
+from lpo import algorithms, elsewhere, files
 from lpo.bonus import RND, BonusPart, EpisodePart, ScaleOptions, Weighing
 from lpo.envs.make import observes_grid
 from lpo.envs.task import DEFAULT_ENV, TaskOptions
@@ -32,6 +32,7 @@ from lpo.options import (
     Part,
     PositiveInt,
     Short,
+    as_whole,
     bare,
     fields_of,
     in_words,
@@ -226,14 +227,17 @@ def with_options(c: Config, values: Mapping[str, Any]) -> Config:
             c = with_part(c, name, values.pop(name))
     whole = {(name,): value for name, value in values.items() if _is_whole(name, value)}
     places: dict[str, list[tuple[str, ...]]] = {}
+    hints: dict[str, Any] = {}
     for leaf in leaves(c):
         places.setdefault(leaf.short, []).append(leaf.path)
+        hints[leaf.short] = leaf.option.hint
     changes: dict[tuple[str, ...], Any] = dict(whole)
     for name, value in values.items():
         if (name,) in whole:
             continue
         if name not in places:
             raise LPOError(unknown_option(c, name, places))
+        value = as_whole(hints[name], value)
         changes |= {path: value for path in places[name]}
     return replaced(c, changes) if changes else c
 
@@ -305,6 +309,8 @@ def usual_first(slot: str) -> list[type[Part]]:
 
 def unknown_option(c: Config, name: str, known: Mapping[str, Any]) -> str:
     """Returns the sentence for an option that ``c`` does not have."""
+    if (found := elsewhere.answer(name)) is not None:
+        return found
     for slot in CHOICES:
         for cls in usual_first(slot):
             if name in shorts_of(cls) and hasattr(c, slot):

@@ -215,6 +215,14 @@ def wrong_value(option: Option, value: Any) -> str:
     return f"{named(option.short)} must be {words}, got {shown}."
 
 
+def as_whole(hint: Any, value: Any) -> Any:
+    """Returns 1e6 as 1000000 where ``hint`` takes whole numbers and no others; else ``value``."""
+    kinds = [bare(member) for member in choices(hint)]
+    if isinstance(value, float) and value.is_integer() and int in kinds and float not in kinds:
+        return int(value)
+    return value
+
+
 def in_words(hint: Any) -> str:
     """Returns what an option must be, in words for a message."""
     members = [member for member in choices(hint) if member is not type(None)]

@@ -102,6 +102,11 @@ class Policy:
         ``acts`` says.
         """
         obs, batched = batch_observation(self.codec, observation)
+        if not np.isfinite(obs).all():
+            raise LPOError(
+                "predict got an observation with NaN or an infinite number; the policy was never "
+                "trained on one, so correct what makes it."
+            )
         deterministic = self.way() == "mode" if deterministic is None else deterministic
         action = self.actor.act(obs, self.rng, deterministic)
         action = self.codec.action(self.actor.dist.to_env(action))

@@ -7,12 +7,10 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
 from lpo.config import flat
 from lpo.runs import verdict
 from lpo.runs.directory import task_line
-from lpo.runs.progress import Rate, state_line, watched_lines
+from lpo.runs.progress import shown
 from lpo.runs.run import Callback, Run, stopping_on_signals
 
 
@@ -22,13 +20,8 @@ def watched(run: Run, until: int, quiet: bool) -> Iterator[Callback]:
 
     Raises KeyboardInterrupt after a run that a signal stopped.
     """
-    with stopping_on_signals(run), plain_warnings():
-        if quiet:
-            yield lambda step, metrics: True
-        elif sys.stdout.isatty():
-            yield from _bar(run, until)
-        else:
-            yield watched_lines(run)
+    with stopping_on_signals(run), plain_warnings(), shown(run, until, not quiet) as show:
+        yield show
     if run.stop_requested:
         print(f"Stopped at step {run.env_steps}; continue with `lpo resume {run.directory}`.")
         raise KeyboardInterrupt
@@ -44,23 +37,6 @@ def plain_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.showwarning = show
         yield
-
-
-def _bar(run: Run, until: int) -> Iterator[Callback]:
-    rate = Rate()
-    columns = (
-        BarColumn(bar_width=24),
-        TextColumn("{task.percentage:3.0f}%"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, TextColumn("{task.description}")) as bar:
-        task = bar.add_task("compiling", total=until, completed=run.env_steps)
-
-        def show(step: int, metrics: dict[str, float]) -> None:
-            shown = " ".join(f"{k} [bold]{v}[/]" for k, v in state_line(run, rate(step)).items())
-            bar.update(task, completed=step, description=shown)
-
-        yield show
 
 
 def report_result(run: Run) -> None:

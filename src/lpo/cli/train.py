@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from lpo import algorithms, config
+from lpo import algorithms, config, elsewhere
 from lpo.cli.parser import Parser, add_option, flag, from_text, unknown_flags
 from lpo.config import CHOICES, PRESETS, Config, Leaf, choices_of, leaves
 from lpo.envs.registry import import_package
@@ -139,7 +139,7 @@ def refuse_unknown(
         known = {**by_short, **own}
         name = first.split("=")[0].removeprefix("--").replace("-", "_")
         words = config.unknown_option(c, name, known)
-        if "has no effect" in words:
+        if "has no effect" in words or elsewhere.answer(name):
             raise LPOError(words)
         unknown_flags([first], [*known, *CHOICES], "train")
     unknown_flags(rest, (), "train")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from lpo.engine.evaluate import success_rate
 from lpo.runs.run import Callback, Run
@@ -55,3 +58,61 @@ def watched_lines(run: Run) -> Callback:
             print(f"step {step:>9,}  {evaluated(metrics)}  {shown}", flush=True)
 
     return show
+
+
+@contextmanager
+def shown(run: Run, until: int, asked: bool | None = None) -> Iterator[Callback]:
+    """Yields a callback that shows how far the run is.
+
+    It is a bar on a terminal and a line in a notebook. Elsewhere it is nothing, or a line for each
+    evaluation where it was ``asked`` for. With False it is nothing anywhere.
+    """
+    if asked is False:
+        yield nothing
+    elif in_notebook():
+        yield from _line(run, until)
+    elif sys.stdout.isatty():
+        yield from _bar(run, until)
+    else:
+        yield watched_lines(run) if asked else nothing
+
+
+def nothing(step: int, metrics: dict[str, float]) -> None:
+    """Shows nothing."""
+
+
+def in_notebook() -> bool:
+    """Returns whether the output goes to a notebook, which has no terminal."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return hasattr(shell, "kernel")
+
+
+def _bar(run: Run, until: int) -> Iterator[Callback]:
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    rate = Rate()
+    columns = (
+        BarColumn(bar_width=24),
+        TextColumn("{task.percentage:3.0f}%"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, TextColumn("{task.description}")) as bar:
+        task = bar.add_task("compiling", total=until, completed=run.env_steps)
+
+        def show(step: int, metrics: dict[str, float]) -> None:
+            texts = " ".join(f"{k} [bold]{v}[/]" for k, v in state_line(run, rate(step)).items())
+            bar.update(task, completed=step, description=texts)
+
+        yield show
+
+
+def _line(run: Run, until: int) -> Iterator[Callback]:
+    """A line that is written over itself."""
+    rate = Rate()
+
+    def show(step: int, metrics: dict[str, float]) -> None:
+        texts = "  ".join(f"{k} {v}" for k, v in state_line(run, rate(step)).items())
+        print(f"\r{step / until:4.0%}  {texts}".ljust(90), end="", flush=True)
+
+    yield show
+    print()

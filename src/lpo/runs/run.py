@@ -24,6 +24,7 @@ from lpo.platform import device_here
 from lpo.runs import checkpoint, verdict
 from lpo.runs.checkpoint import Checkpoint
 from lpo.runs.directory import RunDirectory, runs_in
+from lpo.runs.endless import Endless
 from lpo.runs.loggers import About, JSONLines, Logger, Memory, check_installed, open_loggers
 from lpo.runs.unit import SmallRewards
 from lpo.runs.verdict import Acts, Recent, recent_of
@@ -63,6 +64,7 @@ class Run:
         env = trainer.env
         self.drift = Drift(env.description["id"], unbounded(env.observation_space))
         self.small = SmallRewards(trainer.config, env.description)
+        self.endless = Endless(env.description, env.num_envs, trainer.env_steps)
 
     @property
     def env_steps(self) -> int:
@@ -97,7 +99,8 @@ class Run:
     def warn(self, metrics: dict[str, float]) -> None:
         size = largest(self.trainer.buffer.obs, self.trainer.buffer.valid)
         small = self.small.look(metrics["rollout/reward_max"], self.env_steps)
-        for message in (*self.drift.look(size, self.env_steps), *small):
+        endless = self.endless.look(metrics, self.env_steps)
+        for message in (*self.drift.look(size, self.env_steps), *small, *endless):
             warnings.warn(message, stacklevel=2)
 
     def timing(self, steps: int, before: dict[str, float]) -> dict[str, float]:
