@@ -1,5 +1,6 @@
 """The Python face: learn, evaluate, predict, save, load, callbacks, loggers."""
 
+import dataclasses
 from typing import Any
 
 import gymnasium
@@ -89,7 +90,8 @@ def test_parts_as_objects_and_plain_values():
     made = Agent(
         "lpo/DeepSea-v0", bonus=RND(inputs="next"), hidden=[16], env_kwargs={"size": 4}, beta=2.0
     )
-    assert made.config.bonus == RND(inputs="next", beta=2.0)
+    of_the_row = Agent("lpo/DeepSea-v0").config.bonus
+    assert made.config.bonus == dataclasses.replace(of_the_row, inputs="next", beta=2.0)
     assert made.config.network.hidden == (16,)
     assert made.run.trainer.env.description["env_kwargs"] == {"size": 4}
     made.close()
@@ -227,7 +229,7 @@ def test_wrong_use_is_answered_with_a_remedy(agent):
     with pytest.raises(LPOError, match="pass one of them"):
         Agent(config=agent.config, beta=2.0)
     with pytest.raises(LPOError, match="choose best or last"):
-        Policy.load("nowhere", which="first")
+        Policy.load("nowhere", checkpoint="first")
 
 
 def test_a_vector_environment_goes_on_with_new_episodes_after_load(countdown, tmp_path):

@@ -49,8 +49,10 @@ def installed(site, monkeypatch):
     from lpo.bonus import BonusPart
     from lpo.switch import SwitchPart
 
-    BonusPart.kinds.ours.pop("counts", None)
-    SwitchPart.kinds.ours.pop("on-reward", None)
+    for known in (BonusPart.kinds.ours, BonusPart.kinds.defined):
+        known.pop("counts", None)
+    for known in (SwitchPart.kinds.ours, SwitchPart.kinds.defined):
+        known.pop("on-reward", None)
 
 
 def test_it_is_one_short_file():

@@ -22,7 +22,7 @@ from lpo.envs.make import adopted, observes_grid
 from lpo.envs.registry import import_package
 from lpo.envs.task import CUSTOM, DEFAULT_ENV
 from lpo.errors import LPOError
-from lpo.policy import Policy, Which, load_checkpoint
+from lpo.policy import Kept, Policy, load_checkpoint
 from lpo.runs import checkpoint
 from lpo.runs.checkpoint import Checkpoint
 from lpo.runs.directory import RunDirectory, free_directory, short_env
@@ -256,11 +256,11 @@ class Agent:
         env: Any = None,
         *,
         eval_env: Any = None,
-        which: Which = "best",
+        checkpoint: Kept = "best",
         loggers: Sequence[Logger | str] = (),
     ) -> A:
         """Returns the agent in a file of ``save``, or in the best or last checkpoint of a run."""
-        saved = load_checkpoint(Path(path), which)
+        saved = load_checkpoint(Path(path), checkpoint)
         c = configs.from_dict(saved.record.get("config"), str(path))
         if cls.row is not None and c.algo != cls.row:
             raise LPOError(

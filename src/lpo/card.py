@@ -21,7 +21,7 @@ from lpo.config import Config
 from lpo.engine.evaluate import as_sampled, evaluate, score
 from lpo.engine.rollout import Episode
 from lpo.errors import LPOError
-from lpo.policy import CARD, Policy, Which
+from lpo.policy import CARD, Kept, Policy
 from lpo.report.clips import write_clip
 from lpo.report.curves import plot_runs
 from lpo.runs import store
@@ -42,7 +42,7 @@ class Score(NamedTuple):
 
 
 def write_card(
-    run: Path, out: Path, which: Which, episodes: int, seed: int, clip: bool
+    run: Path, out: Path, which: Kept, episodes: int, seed: int, clip: bool
 ) -> list[str]:
     """Writes the card of a run to the folder ``out``. Returns notes on what could not be made."""
     directory = RunDirectory.open(run)

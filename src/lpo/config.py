@@ -37,6 +37,8 @@ from lpo.options import (
     fields_of,
     in_words,
     is_options,
+    is_ours,
+    kept,
     options,
     put_in,
     with_tracers,
@@ -194,6 +196,12 @@ def choices_of(c: Config) -> dict[str, list[tuple[tuple[str, ...], Part]]]:
     return found
 
 
+def all_ours(c: Config) -> bool:
+    """Returns whether every part is of this package, and none of the user's code."""
+    parts = [part for places in choices_of(c).values() for _, part in places]
+    return all(is_ours(type(part)) for part in parts)
+
+
 def flat(c: Config) -> dict[str, Any]:
     """Returns all options by their short names, and the chosen parts by theirs."""
     chosen = {name: places[0][1].kind for name, places in choices_of(c).items()}
@@ -225,7 +233,11 @@ def with_options(c: Config, values: Mapping[str, Any]) -> Config:
     for name in CHOICES:
         if name in values:
             c = with_part(c, name, values.pop(name))
-    whole = {(name,): value for name, value in values.items() if _is_whole(name, value)}
+    whole = {
+        (name,): kept(getattr(c, name), value)
+        for name, value in values.items()
+        if _is_whole(name, value)
+    }
     places: dict[str, list[tuple[str, ...]]] = {}
     hints: dict[str, Any] = {}
     for leaf in leaves(c):
@@ -455,7 +467,8 @@ def configure(
     papers = ENV_VALUES.get(env, {}) if isinstance(env, str) and not row.values else {}
     names = {leaf.short for leaf in leaves(base)} | set(choices_of(base))
     chosen = {k: v for k, v in wanted.values.items() if k in names}  # a row has not all of them
-    return with_options(base, {**papers, **row.values, **chosen, "env": env, **values})
+    c = with_options(base, {**papers, **row.values, **chosen, "env": env})
+    return with_options(c, values)
 
 
 def as_row(c: Config, algo: str) -> Config:
@@ -508,6 +521,24 @@ def from_dict(values: Any, source: str) -> Config:
     except LPOError as error:
         raise LPOError(f"{source}: {error}") from None
 
+
+def for_acting(values: Any, source: str) -> Config:
+    """Returns the configuration in a JSON object, as far as acting needs it.
+
+    A bonus, switch or start that no installed package has is another one there.
+    """
+    without = dict(values) if isinstance(values, dict) else values
+    for slot in ("bonus", "switch", "start"):
+        part = without.get(slot) if isinstance(without, dict) else None
+        kind = part.get("kind") if isinstance(part, dict) else None
+        if isinstance(part, dict) and isinstance(kind, str) and not CHOICES[slot].kinds.has(kind):
+            without[slot] = {"kind": SIMPLEST[slot]} | {
+                name: part[name] for name in ("rollout",) if slot == "switch" and name in part
+            }
+    return from_dict(without, source)
+
+
+SIMPLEST = {"bonus": "none", "switch": "every", "start": "reset"}
 
 # Options that were removed, with the value at which they did nothing.
 REMOVED = {"learning_rate_end": 1.0, "fading": "time"}

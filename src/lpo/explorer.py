@@ -17,6 +17,7 @@ from gymnasium import spaces
 from jax import Array
 
 from lpo import config as configs
+from lpo.bonus.base import scored
 from lpo.engine.learner import (
     BONUS_INIT,
     BONUS_ORDER,
@@ -327,7 +328,7 @@ def estimate(p: Parts, memory: Memory, rollout: Rollout, given: Any) -> tuple[An
     rows = lambda x: x.reshape(len(valid), -1)  # noqa: E731
     moments = p.observe(memory.moments, rows(rollout.obs), valid)
     seen = lambda x: normalize(moments, x, p.network.obs_clip)  # noqa: E731
-    b, bonus, metrics = p.bonus.score(memory.bonus, rollout)
+    b, bonus, metrics = scored(p.bonus, memory.bonus, rollout)
     says = given if isinstance(given, Values) else Values(None, None, None)
 
     def valued(x: Array, said: Array | None) -> Array:

@@ -41,7 +41,7 @@ import numpy as np
 import pydantic
 import pydantic.dataclasses
 
-from lpo.errors import LPOError, named, nearest
+from lpo.errors import SPEAKS_FLAGS, LPOError, named, nearest
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
@@ -109,9 +109,15 @@ def options(cls: type[T]) -> type[T]:
             check(self, **values)
         except pydantic.ValidationError as error:
             raise LPOError(refusal(made, values, error)) from None
+        object.__setattr__(self, GIVEN, frozenset(values))
 
     made.__init__ = __init__
+    if issubclass(cls, Part) and "kind" in vars(cls):
+        cls.kinds.define(made)
     return made
+
+
+GIVEN = "_given"  # the fields that the caller named when the object was made
 
 
 def first_name(cls: type) -> str:
@@ -267,33 +273,47 @@ class Kinds(Generic[T]):
     def __init__(self, noun: str, group: str | None = None):
         self.noun, self.group = noun, group
         self.ours: dict[str, type[T]] = {}
+        self.defined: dict[str, type[T]] = {}  # in code that the user has run or imported
 
     def add(self, cls: C) -> C:
         """Registers a class under its ``kind``; a decorator."""
         self.ours[cls.kind] = cast(type[T], cls)
         return cls
 
+    def define(self, cls: type) -> None:
+        """Makes a class of the user's own code known by its ``kind``; a later one replaces it."""
+        if not is_ours(cls):
+            known, kind = self.ours.get(cls.kind), cls.kind
+            if known is not None and is_ours(known):
+                raise LPOError(
+                    f"{cls.__name__} has the kind {kind!r}, which is a {self.noun} of lpo; give "
+                    "it another one."
+                )
+            self.defined[kind] = cast(type[T], cls)
+
     def names(self) -> list[str]:
-        return [
-            *self.ours,
-            *(entry.name for entry in self._foreign() if entry.name not in self.ours),
-        ]
+        foreign = [entry.name for entry in self._foreign()]
+        return list(dict.fromkeys([*self.ours, *self.defined, *foreign]))
 
     def _foreign(self) -> list[Any]:
         return list(entry_points(group=self.group)) if self.group else []
 
+    def has(self, name: str) -> bool:
+        """Returns whether there is such a kind, of lpo, of the user or of an installed package."""
+        return name in self.names()
+
     def get(self, name: Any) -> type[T]:
         """Returns the class of a kind. Raises LPOError where no installed package has it."""
-        if name in self.ours:
-            return self.ours[name]
+        for known in (self.defined, self.ours):
+            if name in known:
+                return known[name]
         entry = next((entry for entry in self._foreign() if entry.name == name), None)
         if entry is None:
             hint = nearest(str(name), self.names())
+            flags = SPEAKS_FLAGS.get()
+            remedy = "add --import FILE.py" if flags else "import the file that has it"
             raise LPOError(
-                f"No {self.noun} is called {name!r}; {hint}"
-                if hint.startswith("choose")
-                else f"No {self.noun} is called {name!r}; {hint[:-1]} (or install the package "
-                "that has it)?"
+                f"No {self.noun} is called {name!r}; {hint} If it is in a file of yours, {remedy}."
             )
         return self.load(entry)
 
@@ -335,19 +355,47 @@ class Part:
         """Raises LPOError where the part does not fit the configuration ``run`` it is in."""
 
 
+def is_ours(cls: type) -> bool:
+    """Returns whether a class is of this package, and not of the user's code."""
+    return cls.__module__.split(".")[0] == __name__.split(".")[0]
+
+
 def put_in(old: Part, new: str | Part) -> Part:
     """Returns ``new`` in place of ``old``.
 
-    A part given by name keeps the options that both kinds have: `--switch every` keeps N.
+    It keeps the options that both kinds have: `--switch every` keeps N. An object has its own
+    values of the options that were named when it was made.
     """
     if isinstance(new, Part):
-        return new
+        if not is_ours(type(new)) and "kind" not in vars(type(new)):
+            raise LPOError(
+                f"{type(new).__name__} has no kind, the name by which files know it; write in it "
+                f"`kind: ClassVar[str] = {type(new).__name__.lower()!r}`."
+            )
+        return kept(old, new)
     cls = old.kinds.get(new)
     if isinstance(old, cls) and old.kind == new:
         return old
-    mine, theirs = fields_of(cls), fields_of(type(old))
-    shared = [name for name in mine if name in theirs and mine[name].short == theirs[name].short]
-    return cls(**{name: getattr(old, name) for name in shared})
+    return cls(**{name: getattr(old, name) for name in shared(type(old), cls)})
+
+
+def shared(old: type, new: type) -> list[str]:
+    """Returns the fields of ``new`` that ``old`` has too, as the same option."""
+    mine, theirs = fields_of(new), fields_of(old)
+    return [name for name in mine if name in theirs and mine[name].short == theirs[name].short]
+
+
+def kept(old: T, new: T) -> T:
+    """Returns ``new`` with the values of ``old`` where nobody named one when ``new`` was made."""
+    given = getattr(new, GIVEN, frozenset())
+    values: dict[str, Any] = {}
+    for name in shared(type(old), type(new)):
+        was, now = getattr(old, name), getattr(new, name)
+        if name not in given:
+            values[name] = was
+        elif isinstance(now, Part):
+            values[name] = put_in(was, now)
+    return dataclasses.replace(cast(Any, new), **values) if values else new
 
 
 def with_tracers(part: T, values: Mapping[str, Any], parts: Mapping[str, Any] | None = None) -> T:

@@ -35,7 +35,7 @@ from lpo.runs.directory import RunDirectory
 from lpo.runs.verdict import Acts
 from lpo.types import SpaceCodec
 
-Which = str  # "best" or "last"
+Kept = str  # which checkpoint of a run: "best" or "last"
 CARD = "model"  # the name of the policy in a folder of `lpo card`
 
 
@@ -59,19 +59,20 @@ class Policy:
         self.actor, self.codec, self.config = actor, codec, config
         self.task, self.env_steps = task, env_steps
         self.acts = acts
+        self.written: dict[str, Any] | None = None  # its configuration, where it was read
         self.rng = np.random.default_rng(config.seed) if rng is None else rng
 
     @classmethod
-    def load(cls, path: str | Path, which: Which = "best") -> Policy:
+    def load(cls, path: str | Path, checkpoint: Kept = "best") -> Policy:
         """Returns the policy of a run directory (its best or last checkpoint), a saved file or a
         folder that `lpo card` made."""
-        return cls.of(load_checkpoint(Path(path), which), str(path))
+        return cls.of(load_checkpoint(Path(path), checkpoint), str(path))
 
     @classmethod
     def of(cls, saved: Checkpoint, source: str) -> Policy:
         """Returns the policy in a checkpoint; ``source`` names it in errors."""
         record = saved.record
-        c = config.from_dict(record.get("config"), source)
+        c = config.for_acting(record.get("config"), source)
         task = record.get("env")
         if not isinstance(task, dict) or not isinstance(record.get("env_steps"), int):
             raise LPOError(f"{source} does not say what it was trained on; pass a complete run.")
@@ -80,7 +81,9 @@ class Policy:
         if acts not in (None, "mode", "sampled"):
             raise LPOError(f"{source} acts by {acts!r}; pass a complete run.")
         actor = actor_of(saved.arrays, c, codec)
-        return cls(actor, codec, c, task, record["env_steps"], acts=acts)
+        policy = cls(actor, codec, c, task, record["env_steps"], acts=acts)
+        policy.written = record["config"]
+        return policy
 
     def way(self, actions: str = "own") -> Acts:
         """Returns how it acts: by its mode, sampled, or as it does by default ("own").
@@ -152,7 +155,7 @@ class Policy:
                 "observation": to_dict(self.codec.raw_observation_space),
                 "action": to_dict(self.codec.raw_action_space),
             },
-            "config": config.to_dict(self.config),
+            "config": config.to_dict(self.config) if self.written is None else self.written,
         }
 
 
@@ -207,7 +210,7 @@ def _shape(*sizes: int) -> np.ndarray:
     return np.broadcast_to(np.float32(0), sizes)
 
 
-def load_checkpoint(path: Path, which: Which) -> Checkpoint:
+def load_checkpoint(path: Path, which: Kept) -> Checkpoint:
     """Returns a checkpoint of a run directory ("best" by evaluation, or "last"), file or card."""
     if which not in ("best", "last"):
         raise LPOError(f"There is no {which!r} checkpoint; choose best or last.")

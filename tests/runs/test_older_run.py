@@ -41,7 +41,7 @@ def test_it_resumes_to_where_it_was(run, capsys):
 
 def test_its_policy_and_its_agent_load(run):
     obs = np.linspace(-1, 1, 11)
-    policy, agent = Policy.load(run, "last"), LPO.load(run, which="last")
+    policy, agent = Policy.load(run, "last"), LPO.load(run, checkpoint="last")
     a, b = (player.predict(obs, deterministic=True)[0] for player in (policy, agent))
     np.testing.assert_array_equal(a, b)
     assert policy.env_steps == agent.env_steps == 824 and a.shape == (3,)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from lpo.bonus.weigh import Fixed, NoState, Streams, Weigh, Weighing, fixed
+from lpo.errors import LPOError
 from lpo.math.advantage import ACROSS, ENDS, NEUTRAL
 from lpo.options import Axis, Kinds, NonNegative, Part, Short, Unit, options
 from lpo.problem import Problem
@@ -37,6 +38,23 @@ class Bonus(NamedTuple):
     init: Init  # key → state
     score: Score  # (state, rollout) → (b [J, T, N], state, metrics)
     update: Update  # (state, rollout, key) → (state, metrics)
+
+
+def scored(bonus: Bonus, state: Any, rollout: Rollout) -> tuple[Array, Any, Metrics]:
+    """Returns what ``bonus.score`` does. Raises LPOError where that is not by its contract."""
+    found: Any = bonus.score(state, rollout)
+    if not isinstance(found, tuple) or len(found) != 3:
+        raise LPOError(
+            "The score of the bonus must return three things: b, its state, and a dictionary of "
+            f"metrics; it returned {type(found).__name__}."
+        )
+    wanted, shape = (bonus.num_streams, *rollout.reward.shape), jnp.shape(found[0])
+    if shape != wanted:
+        raise LPOError(
+            f"The score of the bonus returned b of shape {shape}; return {wanted}, which is "
+            "[streams, steps, environments]."
+        )
+    return found
 
 
 class BonusPart(Part):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from lpo.cli.parser import Positional, parse
+from lpo.cli.parser import IMPORTS, Positional, parse
 from lpo.errors import SPEAKS_FLAGS, LPOError, nearest
 from lpo.files import check_folder
 from lpo.options import Count, PositiveInt, options
@@ -372,17 +372,14 @@ COMMANDS = {
 def usage() -> str:
     lines = ["usage: lpo COMMAND [OPTIONS]", ""]
     lines += [f"  lpo {name:8s} {kind.__doc__}" for name, (_, kind) in COMMANDS.items()]
-    more = (
-        "`lpo COMMAND --help` lists the options of a command. Every command takes\n"
-        "`--import PACKAGE`, for a run or a grid that names environments of that package."
-    )
+    more = "`lpo COMMAND --help` lists the options of a command.\n" + IMPORTS
     return "\n".join([*lines, "", more])
 
 
 def import_trusted(arguments: list[str]) -> list[str]:
-    """Imports the packages of ``--import PACKAGE`` and returns the other arguments.
+    """Imports what ``--import`` names, packages and files, and returns the other arguments.
 
-    A file may name the environments of a package, but only the user can have it imported.
+    A run may name the environments and parts of a package, but only the user can have it imported.
     """
     rest = iter(arguments)
     left, named = [], []
@@ -393,8 +390,9 @@ def import_trusted(arguments: list[str]) -> list[str]:
             continue
         package = value if equals else next(rest, "")
         if not package:
-            raise LPOError("--import has no package after it; name one, or leave it out.")
-        named.append(package)
+            raise LPOError("--import has no package or file after it; name one, or leave it out.")
+        path = Path(package)
+        named.append(str(path.resolve()) if path.suffix == ".py" else package)
     TRUSTED.set(tuple(named))
     if packages := trusted_packages():
         from lpo.envs.registry import import_package

@@ -25,6 +25,12 @@ POSITIONAL = _PositionalMark()
 Positional = Annotated[T, POSITIONAL]
 
 
+IMPORTS = (
+    "Every command takes --import PACKAGE or --import FILE.py, for environments, bonuses and other "
+    "parts of your own."
+)
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser that raises LPOError instead of exiting."""
 
@@ -34,6 +40,7 @@ class Parser(argparse.ArgumentParser):
             usage=f"lpo {command} [OPTIONS]",
             description=summary,
             allow_abbrev=False,
+            epilog=IMPORTS,
             formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=34),
             **more,
         )

@@ -203,7 +203,7 @@ def print_tables() -> None:
     rows = [(name, row.summary) for name, row in algorithms.ALGORITHMS.items()]
     show("Algorithms (--algo)", ("algorithm", "what it is"), rows)
     parts = [
-        (flag(name), cls.kind, (cls.__doc__ or "").strip().splitlines()[0])
+        (flag(name), cls.kind, (cls.__doc__ or "").strip().partition("\n")[0])
         for name, base in CHOICES.items()
         for cls in base.kinds.all()
     ]

@@ -144,6 +144,12 @@ class Trainer:
         """Raises LPOError where a number is not finite; then nothing that was learned is kept."""
         bad = [name for name, value in metrics.items() if not np.isfinite(value)]
         wrong = bad[0] if bad else trees.not_finite(learned)
+        if "advantage/int_rms" in bad and "advantage/ext_rms" not in bad:
+            raise LPOError(
+                f"The bonus {self.config.bonus.kind!r} is NaN or infinite at step "
+                f"{self.env_steps}, while all else is finite. The last valid state was kept. "
+                "Correct the bonus."
+            )
         if wrong is not None:
             raise LPOError(
                 f"Training diverged at step {self.env_steps} ({wrong} is NaN or infinite). The "

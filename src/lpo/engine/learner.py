@@ -13,7 +13,8 @@ import numpy as np
 from jax import Array
 
 from lpo.bonus import Bonus, Streams, Weigh
-from lpo.config import CheckpointOptions, Config, EvaluationOptions, LogOptions
+from lpo.bonus.base import scored
+from lpo.config import CheckpointOptions, Config, EvaluationOptions, LogOptions, all_ours
 from lpo.envs.task import TaskOptions
 from lpo.math import distributions, ppo
 from lpo.math.advantage import Trajectory, estimates
@@ -140,7 +141,7 @@ def prepare(p: Parts, state: TrainState, rollout: Rollout) -> Prepared:
     moments = p.observe(state.moments, rows(rollout.obs), valid)
     seen = lambda x: normalize(moments, x, p.network.obs_clip)  # noqa: E731
     obs = seen(rollout.obs)
-    b, bonus_state, metrics = p.bonus.score(state.bonus, rollout)
+    b, bonus_state, metrics = scored(p.bonus, state.bonus, rollout)
     trajectory = Trajectory(
         reward=jnp.concatenate([rollout.reward[None], b]),
         value=values(params.critics, obs, apply),
@@ -236,6 +237,8 @@ def compiled(c: Config, space: Space) -> tuple[Parts, Any]:
         checkpoints=CheckpointOptions(),
         logs=LogOptions(),
     )
+    if not all_ours(c):  # the user may have edited a function of the part since the last call
+        return _compiled.__wrapped__(same, space)
     return _compiled(same, space)
 
 

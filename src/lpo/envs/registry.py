@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.util
 import re
 import sys
 import warnings
 from functools import cache, reduce
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -92,11 +94,14 @@ def describe() -> list[dict[str, Any]]:
 
 
 def import_package(name: str) -> None:
-    """Imports a package that the user has named, alone or in an id ``package:Name-v0``.
+    """Imports a package or a FILE.py that the user has named, alone or in an id
+    ``package:Name-v0``. What it defines, such as a bonus, is then known by its kind.
 
     Nothing that was read from a file may come here.
     """
     package = name.partition(":")[0] if ":" in name else name
+    if name.endswith(".py"):
+        package = module_of(Path(name))
     try:
         importlib.import_module(package)
     except Exception as error:
@@ -107,6 +112,22 @@ def import_package(name: str) -> None:
             f"{remedy}, or add its folder to PYTHONPATH."
         ) from error
     NAMED.add(package)
+
+
+def module_of(file: Path) -> str:
+    """Returns the name by which a file of Python can be imported from here on."""
+    if not file.is_file() or not file.stem.isidentifier():
+        raise LPOError(
+            f"There is no file {file} that can be imported; pass a file such as my_bonus.py."
+        )
+    folder = str(file.resolve().parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
+    importlib.invalidate_caches()
+    found = importlib.util.find_spec(file.stem)
+    if found is None or found.origin is None or not file.samefile(found.origin):
+        raise LPOError(f"Another module is called {file.stem!r} already; rename {file}.")
+    return file.stem
 
 
 def without_package(env_id: str) -> str:
