@@ -31,11 +31,11 @@ from lpo.math.descent import PLAIN, Compute
 from lpo.math.distributions import ActionSpec
 from lpo.math.fused import Fused
 from lpo.math.fused_adam import FusedAdam
-from lpo.types import Rollout
+from lpo.types import Rollout, vector
 
 INPUTS, ACTIONS, WORLDS, EPOCHS = 17, 6, 8, 10
 SHAPES = {16: 2048, 64: 4096}  # rows of a minibatch → of a rollout
-SPACE = Space(INPUTS, ActionSpec((-1.0,) * ACTIONS, (1.0,) * ACTIONS), 1000)
+SPACE = Space(vector(INPUTS), ActionSpec((-1.0,) * ACTIONS, (1.0,) * ACTIONS), 1000)
 VARIANTS = {
     "plain": PLAIN,
     "nets 4 warps": Compute(apply=Fused(4)),

@@ -163,7 +163,7 @@ def gradient_seconds(trainer: Any, repeats: int) -> float:
     from lpo.math.distributions import action_spec
     from lpo.math.minibatch import shuffled
 
-    space = Space(trainer.parts.obs_size, action_spec(trainer.env.action_space), None)
+    space = Space(trainer.parts.sight.obs, action_spec(trainer.env.action_space), None)
 
     def learn(epochs: int, passes: int) -> Callable[[], Any]:
         config = with_options(trainer.config, {"epochs": epochs, "predictor_passes": passes})

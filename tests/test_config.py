@@ -20,8 +20,8 @@ from lpo.envs import make
 from lpo.envs.make import observes_grid
 from lpo.errors import LPOError
 from lpo.math.features import Fourier, Product
-from lpo.math.nets import NetworkOptions
 from lpo.math.ppo import PPOOptions
+from lpo.network import Auto
 from lpo.options import Option, bare, choices, fields_of, in_words
 from lpo.start import Cover, Reset
 from lpo.sweep.grid import expand, read_grid
@@ -98,7 +98,7 @@ def test_the_defaults_of_sb3():
         max_grad_norm=0.5,
         adam_eps=1e-5,
     )
-    network = NetworkOptions(hidden=(64, 64), log_std_init=0.0, value_gain=1.0, normalize_obs=False)
+    network = Auto(hidden=(64, 64), log_std_init=0.0, value_gain=1.0, normalize_obs=False)
     assert c.network == network and c.switch == Every(rollout=2048)
     assert (c.bonus.kind, c.task.num_envs, c.task.periodic) == ("none", 1, ())
 

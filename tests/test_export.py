@@ -24,6 +24,7 @@ from lpo.export import TOLERANCE, export_onnx, onnx_model
 from lpo.math import distributions
 from lpo.math.nets import ActorCritic, Layer
 from lpo.math.normalize import Moments
+from lpo.network import sight
 from lpo.policy import Policy
 from lpo.runs.directory import RunDirectory
 
@@ -66,7 +67,7 @@ def policy_on(observation: spaces.Space, action: spaces.Space, angles=(), **opti
     net = tuple(Layer(draw(i, o), draw(o)) for i, o in itertools.pairwise(sizes))
     params = ActorCritic(net, draw(dist.num_log_std), ())
     moments = Moments(np.float32(9), draw(size), np.exp(draw(size)))
-    actor = HostPolicy(params, moments, dist, c.network.obs_clip)
+    actor = HostPolicy(params, moments, dist, sight(c.network, codec.spec))
     return Policy(actor, codec, c, {"id": "custom"}, 1000)
 
 

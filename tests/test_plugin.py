@@ -21,6 +21,7 @@ from lpo.engine.rollout import empty_rollout
 from lpo.envs.device import make_device
 from lpo.report.runs import Runs
 from lpo.runs.directory import RunDirectory
+from lpo.types import vector
 
 SOURCE = Path(__file__).parents[1] / "docs" / "algorithms" / "example"
 FLAGS = """
@@ -64,7 +65,7 @@ def test_the_fifth_visit_is_worth_one_over_the_root_of_five(installed):
     import lpo_counts  # pyright: ignore[reportMissingImports]
 
     bonus = lpo_counts.counts(3, bits=10)
-    data = jax.tree.map(jnp.asarray, empty_rollout(4, 1, 3, 1))
+    data = jax.tree.map(jnp.asarray, empty_rollout(4, 1, vector(3), 1))
     data = data._replace(next_obs=data.next_obs + 1.0, valid=jnp.ones((4, 1), bool))
     state = bonus.init(jax.random.key(0))
     np.testing.assert_allclose(bonus.score(state, data)[0], 1.0)

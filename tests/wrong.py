@@ -120,7 +120,6 @@ COMMAND = [
     ("train --env lpo/SparseHoper-v0", "SparseHopper"),
     ("train --env NoSuchThing-v3", "NoSuchThing"),
     ("train --env nowhere:Thing-v3", "PYTHONPATH"),
-    ("train --env faulty:Pixels-v0", "pixels are not supported"),
     ("train --env faulty:Words-v0", "ActionWrapper"),
     ("train --env CartPole-v1 --threshold hard", "leave"),
     ("train --threshold harder", "preset"),

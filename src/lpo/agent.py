@@ -224,7 +224,8 @@ class Agent:
                 "evaluate would change the environment that the agent learns on; pass eval_env= "
                 "to the agent, or make it from an id or a function."
             )
-        batch = self.config.task.make(count_of(source).get("num_envs", number), source)
+        number_of = count_of(source).get("num_envs", number)
+        batch = self.config.task.make(number_of, source, flat=self.config.network.flat)
         scores = self._scored(batch, number, deterministic is not False, seed)
         if deterministic is None:
             scores |= as_sampled(self._scored(batch, number, False, seed))

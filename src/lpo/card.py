@@ -81,7 +81,8 @@ def scored(
 
 
 def played(policy: Policy, episodes: int, seed: int) -> Score:
-    env, longest = policy.config.task.make(episodes), policy.config.evaluation.max_steps
+    c = policy.config
+    env, longest = c.task.make(episodes, flat=c.network.flat), c.evaluation.max_steps
     try:
         both = {
             way: evaluate(env, policy.actor, seed, way == "mode", longest)

@@ -22,8 +22,8 @@ from lpo.envs.make import observes_grid
 from lpo.envs.task import DEFAULT_ENV, TaskOptions
 from lpo.errors import LPOError, named, nearest
 from lpo.math.features import FeatureOptions
-from lpo.math.nets import NetworkOptions
 from lpo.math.ppo import PPOOptions
+from lpo.network import Auto, NetworkPart
 from lpo.options import (
     Axis,
     Count,
@@ -56,6 +56,7 @@ CHOICES: dict[str, type[Part]] = {  # parts that are chosen by name
     "scale": ScaleOptions,
     "episode": EpisodePart,
     "weighing": Weighing,
+    "network": NetworkPart,
 }
 
 
@@ -113,7 +114,7 @@ class Config:
     """Seed of every random stream of the run."""
     task: TaskOptions = TaskOptions()
     ppo: PPOOptions = PPOOptions()
-    network: NetworkOptions = NetworkOptions()
+    network: NetworkPart = Auto()
     evaluation: EvaluationOptions = EvaluationOptions()
     checkpoints: CheckpointOptions = CheckpointOptions()
     logs: LogOptions = LogOptions()
@@ -140,7 +141,7 @@ class Config:
                 f"{named('batch_size')} to at least 2, or switch {named('normalize_advantage')} "
                 "off."
             )
-        for part in (self.bonus, self.switch, self.start):
+        for part in (self.bonus, self.switch, self.start, self.network):
             part.check(self)
 
 
@@ -585,6 +586,8 @@ def check_removed(name: str, value: Any) -> None:
 
 
 def _built_part(option: Option, value: Any) -> Any:
+    if isinstance(value, dict) and option.field == "network":
+        value = {"kind": option.default.kind} | value  # a file of before networks had kinds
     if not isinstance(value, dict) or not isinstance(value.get("kind"), str):
         raise LPOError(wrong_value(option, value))
     cls = bare(option.hint).kinds.get(value["kind"])

@@ -37,8 +37,8 @@ from lpo.math.advantage import Trajectory, estimates
 from lpo.math.distributions import action_spec
 from lpo.math.minibatch import sweep
 from lpo.math.nets import Net, init_actor_critic, values
-from lpo.math.normalize import Moments, init_moments, normalize
-from lpo.types import Rollout
+from lpo.math.normalize import Moments
+from lpo.types import Rollout, vector
 
 LARGEST_BATCH = 4096  # of the default: a configuration's rollout is no shorter than its minibatch
 CRITIC = (  # options of the explorer's critics, beside those of the bonus
@@ -137,7 +137,7 @@ class Explorer:
             seed=seed,
         )
         check_options(self.config, options)
-        space = Space(self._see.size, action_spec(flat), horizon)
+        space = Space(vector(self._see.size), action_spec(flat), horizon)
         self.parts = assemble(self.config, problem_of(self.config, space))
         self.memory = init(self.parts, seed, first=0 if reward_critic else 1)
         self._ended = np.ones(num_envs, bool)
@@ -266,6 +266,8 @@ class Explorer:
             last_obs=self._see.read(last_obs),
         )
         for name, x in rollout._asdict().items():
+            if name == "memory":
+                continue
             wanted = shape[1:] if name == "last_obs" else shape
             if x.shape[: len(wanted)] != wanted:
                 raise LPOError(
@@ -303,7 +305,7 @@ def init(p: Parts, seed: int, first: int) -> Memory:
     """
     key = jax.random.key(seed)
     nets = init_actor_critic(
-        jax.random.fold_in(key, NETS), p.obs_size, p.dist.num_outputs,
+        jax.random.fold_in(key, NETS), p.sight.body.size, p.dist.num_outputs,
         jnp.zeros(p.dist.num_log_std), p.network.hidden, len(p.streams.gammas),
         p.network.value_gain,
     )  # fmt: skip
@@ -313,7 +315,7 @@ def init(p: Parts, seed: int, first: int) -> Memory:
         iteration=jnp.int32(0),
         critics=critics,
         opt=p.adam.optim().init(critics),
-        moments=init_moments(p.obs_size),
+        moments=p.sight.observer.init(),
         bonus=p.bonus.init(jax.random.fold_in(key, BONUS_INIT)),
         weigh=p.weigh.init(),
     )
@@ -326,8 +328,8 @@ def estimate(p: Parts, memory: Memory, rollout: Rollout, given: Any) -> tuple[An
     """
     valid = rollout.valid.reshape(-1)
     rows = lambda x: x.reshape(len(valid), -1)  # noqa: E731
-    moments = p.observe(memory.moments, rows(rollout.obs), valid)
-    seen = lambda x: normalize(moments, x, p.network.obs_clip)  # noqa: E731
+    moments = p.sight.observer.update(memory.moments, rows(rollout.obs), valid)
+    seen = partial(p.sight.observer.apply, moments)
     b, bonus, metrics = scored(p.bonus, memory.bonus, rollout)
     says = given if isinstance(given, Values) else Values(None, None, None)
 

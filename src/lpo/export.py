@@ -78,6 +78,12 @@ def export_onnx(policy: Policy, out: Path) -> Path:
 
 def onnx_model(policy: Policy) -> Any:
     """Returns the policy as an ``onnx.ModelProto``."""
+    if policy.codec.spec.size is None or policy.config.network.remembers:
+        raise LPOError(
+            f"An ONNX export takes a policy that reads one vector, and this one reads "
+            f"{policy.codec.spec.words} with the network {policy.config.network.kind}; act with "
+            "Policy.predict."
+        )
     g = Graph()
     helper = g.onnx.helper
     flat = g.add("Reshape", "observation", np.array([-1, flat_size(policy)], np.int64))
@@ -138,9 +144,9 @@ def turned(g: Graph, policy: Policy, x: str) -> str:
 def normalised(g: Graph, policy: Policy, x: str) -> str:
     """Adds the normaliser of the policy."""
     actor = policy.actor
-    scale = (1.0 / np.sqrt(actor.var + 1e-8)).astype(np.float32)
-    x = g.add("Mul", g.add("Sub", x, actor.mean), scale)
-    bound = np.array(actor.obs_clip, np.float32)
+    scale = (1.0 / np.sqrt(actor.moments.var + 1e-8)).astype(np.float32)
+    x = g.add("Mul", g.add("Sub", x, actor.moments.mean), scale)
+    bound = np.array(policy.config.network.obs_clip, np.float32)
     return clipped(g, x, -bound, bound)
 
 
@@ -200,9 +206,9 @@ def compare(policy: Policy, model: Any, rows: int = 64) -> None:
     reference = importlib.import_module("onnx.reference").ReferenceEvaluator(model)
     rng, actor = np.random.default_rng(0), policy.actor
     size, angles = flat_size(policy), policy.codec.angles
-    spread = 3 * np.sqrt(actor.var[:size])
+    spread = 3 * np.sqrt(actor.moments.var[:size])
     spread[list(angles)] = 100.0  # many turns
-    flat = actor.mean[:size] + spread * rng.standard_normal((rows, size))
+    flat = actor.moments.mean[:size] + spread * rng.standard_normal((rows, size))
     flat = flat.astype(input_type(policy))
     (got,) = reference.run(None, {"observation": flat.reshape(rows, *input_shape(policy))})
     seen = angles_turned(flat, angles).astype(np.float32)

@@ -8,11 +8,12 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import safetensors
 import safetensors.numpy
@@ -20,20 +21,21 @@ from gymnasium import spaces
 
 from lpo import config, files
 from lpo.config import Config
-from lpo.engine.rollout import HostPolicy
+from lpo.engine.rollout import HostPolicy, count
 from lpo.envs.angles import Angles
 from lpo.envs.codec import Codec
 from lpo.envs.faults import Misfit
 from lpo.envs.spaces import from_dict, to_dict
 from lpo.errors import LPOError
 from lpo.math import distributions, trees
-from lpo.math.nets import ActorCritic, Layer, Net
+from lpo.math.nets import ActorCritic, Net, init_actor_critic
 from lpo.math.normalize import Moments
+from lpo.network import sight
 from lpo.runs import checkpoint
 from lpo.runs.checkpoint import Checkpoint
 from lpo.runs.directory import RunDirectory
 from lpo.runs.verdict import Acts
-from lpo.types import SpaceCodec
+from lpo.types import Obs, SpaceCodec
 
 Kept = str  # which checkpoint of a run: "best" or "last"
 CARD = "model"  # the name of the policy in a folder of `lpo card`
@@ -102,7 +104,8 @@ class Policy:
         """Returns actions for one observation or a batch, as the environment takes them.
 
         They are the most likely ones if ``deterministic``, and sampled if not; by default what
-        ``acts`` says.
+        ``acts`` says. A policy with a memory returns it as the second value: pass it as ``state``
+        with the next observation, and in ``episode_start`` whether that begins an episode.
         """
         obs, batched = batch_observation(self.codec, observation)
         if not np.isfinite(obs).all():
@@ -111,9 +114,26 @@ class Policy:
                 "trained on one, so correct what makes it."
             )
         deterministic = self.way() == "mode" if deterministic is None else deterministic
+        self.remember(count(obs), state, episode_start)
         action = self.actor.act(obs, self.rng, deterministic)
         action = self.codec.action(self.actor.dist.to_env(action))
-        return (action if batched else action[0]), state
+        after = self.actor.memory if self.config.network.remembers else state
+        return (action if batched else action[0]), after
+
+    def remember(self, number: int, state: Any, episode_start: Any) -> None:
+        """Sets the memory of ``number`` environments, by default an empty one."""
+        self.actor.begin(number)
+        if not self.config.network.remembers or state is None:
+            return
+        wanted, given = self.actor.memory, tuple(np.asarray(x, np.float32) for x in state)
+        if [x.shape for x in given] != [x.shape for x in wanted]:
+            raise LPOError(
+                f"predict got a state of shapes {[x.shape for x in given]} for {number} "
+                "observations; pass the state that the last call returned for as many."
+            )
+        self.actor.memory = given
+        start = np.zeros(number, bool) if episode_start is None else np.asarray(episode_start, bool)
+        self.actor.forget(np.broadcast_to(start, (number,)))
 
     def save(self, path: str | Path) -> Path:
         """Writes ``path``.safetensors and ``path``.json: what acting needs, and nothing else."""
@@ -143,8 +163,8 @@ class Policy:
 
     def arrays(self) -> dict[str, np.ndarray]:
         actor = self.actor
-        moments = Moments(np.float32(1), actor.mean, actor.var)
-        return trees.flatten("train", {"state": Saved(Acting(actor.net, actor.log_std), moments)})
+        acting = Acting(actor.net, actor.log_std, actor.body)
+        return trees.flatten("train", {"state": Saved(acting, settled(actor.moments))})
 
     def record(self) -> dict[str, Any]:
         return {
@@ -164,11 +184,18 @@ class Acting(NamedTuple):
 
     policy: Net
     log_std: Any
+    body: Any
 
 
 class Saved(NamedTuple):
     params: Acting
-    moments: Moments
+    moments: Any
+
+
+def settled(moments: Any) -> Any:
+    """Returns statistics that acting needs: how many observations made them is left out."""
+    one = lambda m: m._replace(count=np.float32(1))  # noqa: E731
+    return jax.tree.map(one, moments, is_leaf=lambda m: isinstance(m, Moments))
 
 
 def codec_of(record: dict[str, Any], c: Config, source: str) -> SpaceCodec:
@@ -181,6 +208,7 @@ def codec_of(record: dict[str, Any], c: Config, source: str) -> SpaceCodec:
         from_dict(saved.get("observation")),
         from_dict(saved.get("action")),
         angles_of(record, source),
+        c.network.flat,
     )
 
 
@@ -196,18 +224,18 @@ def angles_of(record: dict[str, Any], source: str) -> Angles:
 def actor_of(arrays: dict[str, np.ndarray], c: Config, codec: SpaceCodec) -> HostPolicy:
     """Returns the policy in the named arrays of a checkpoint; their shapes are checked."""
     dist = distributions.for_space(codec.action_space)
-    obs_size = codec.observation_space.shape[0]
-    sizes = (obs_size, *c.network.hidden, dist.num_outputs)
-    net = tuple(Layer(_shape(i, o), _shape(o)) for i, o in itertools.pairwise(sizes))
-    moments = Moments(_shape(), _shape(obs_size), _shape(obs_size))
-    like = {"state": Saved(Acting(net, _shape(dist.num_log_std)), moments)}
+    seen = sight(c.network, codec.spec)
+
+    def made(key: Any) -> Saved:
+        body, log_std = seen.body.init(key), jnp.zeros(dist.num_log_std)
+        sizes = seen.body.size, dist.num_outputs
+        nets = init_actor_critic(key, *sizes, log_std, c.network.hidden, 1, body=body)
+        return Saved(Acting(nets.policy, nets.log_std, body), seen.observer.init())
+
+    like = {"state": jax.eval_shape(made, jax.random.key(0))}
     state = trees.unflatten("train", like, arrays)["state"]
-    params = ActorCritic(state.params.policy, state.params.log_std, ())
-    return HostPolicy(params, state.moments, dist, c.network.obs_clip)
-
-
-def _shape(*sizes: int) -> np.ndarray:
-    return np.broadcast_to(np.float32(0), sizes)
+    params = ActorCritic(state.params.policy, state.params.log_std, (), state.params.body)
+    return HostPolicy(params, state.moments, dist, seen)
 
 
 def load_checkpoint(path: Path, which: Kept) -> Checkpoint:
@@ -223,15 +251,19 @@ def load_checkpoint(path: Path, which: Kept) -> Checkpoint:
     return checkpoint.load((path / CARD if path.is_dir() else path).with_suffix(".safetensors"))
 
 
-def batch_observation(codec: SpaceCodec, observation: Any) -> tuple[np.ndarray, bool]:
-    """Returns flat float32 rows of what the user passed, and whether it was a batch."""
+def batch_observation(codec: SpaceCodec, observation: Any) -> tuple[Obs, bool]:
+    """Returns observations as the engine has them, and whether the user passed a batch."""
+
+    def seen(rows: list[np.ndarray]) -> Obs:
+        return codec.spec.cast(codec.views(np.stack(rows)))
+
     try:
-        return codec.observation(observation)[None].astype(np.float32), False
+        return seen([codec.observation(observation)]), False
     except (Misfit, ValueError, TypeError, KeyError, IndexError):
         pass  # not one observation: a batch, as vector environments stack it
     try:
         rows = [codec.observation(x) for x in unstacked(codec.raw_observation_space, observation)]
-        return np.stack(rows).astype(np.float32), True
+        return seen(rows), True
     except (Misfit, ValueError, TypeError, KeyError, IndexError) as error:
         raise LPOError(
             f"predict got an observation that does not fit ({error}); pass one of "

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from lpo.errors import LPOError
 from lpo.math.descent import PLAIN, Compute
 from lpo.math.distributions import Distribution
 from lpo.math.features import Inputs, Reader, reader
+from lpo.types import ObsSpec
 
 
 class Problem(NamedTuple):
     """Sizes and numbers that the environment and the other parts of a run decide."""
 
-    obs_size: int
+    obs: ObsSpec  # the form of an observation
     dist: Distribution
     num_envs: int
     horizon: int | None  # the task's time limit, None where it has none
@@ -21,6 +23,22 @@ class Problem(NamedTuple):
     gamma: float  # discount of the reward stream
     obs_clip: float  # of normalised observations
     compute: Compute = PLAIN  # how networks are applied and trained on the device of the run
+
+    @property
+    def seen(self) -> ObsSpec:
+        """What bonuses, switches and starts read of an observation: all but a mask."""
+        return self.obs.seen[0]
+
+    @property
+    def obs_size(self) -> int:
+        """Returns the numbers of an observation. Raises LPOError where it is no vector."""
+        size = self.seen.size
+        if size is None:
+            raise LPOError(
+                f"This part reads one vector, and the task observes {self.obs.words}; choose "
+                "--bonus rnd, counts or none, or name vectors with --bonus-keys."
+            )
+        return size
 
     def reader(self, inputs: Inputs) -> Reader:
         """Returns the size of ``inputs`` ("sa", "next" or "s") and the function that reads them."""

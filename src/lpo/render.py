@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -59,13 +60,15 @@ def play(
             "register the environment with Gymnasium and train on its id."
         )
     with off_screen():
-        env = task.make_single()
+        env = task.make_single(flat=policy.config.network.flat)
     fps = float(env.metadata.get("render_fps", 30))
     every = max(1, round(fps / rate))  # drawing costs more than playing, so few frames are drawn
     obs, _ = env.reset(seed=seed)
+    policy.actor.begin(1)
     frames = [frame(env)]
     for step in range(1, int(min(steps, seconds * fps)) + 1):
-        action = policy.actor.act(np.asarray(obs, np.float32)[None], rng, deterministic)
+        action = policy.actor.act(one_row(policy, obs), rng, deterministic)
+        policy.actor.forget(np.zeros(1, bool))
         obs, _, terminated, truncated, _ = env.step(policy.actor.dist.to_env(action)[0])
         if step % every == 0:
             frames.append(frame(env))
@@ -73,6 +76,11 @@ def play(
             break
     env.close()
     return frames, fps / every
+
+
+def one_row(policy: Policy, obs: Any) -> Any:
+    """Returns an observation of the environment that is drawn as a batch of one."""
+    return policy.codec.spec.map(lambda leaf, x: np.asarray(x, leaf.dtype)[None], obs)
 
 
 @contextmanager

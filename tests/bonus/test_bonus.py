@@ -19,13 +19,14 @@ from lpo.engine.rollout import empty_rollout
 from lpo.math import distributions, ppo
 from lpo.math.features import Inputs, reader
 from lpo.problem import Problem
+from lpo.types import vector
 
 DIST = distributions.for_space(spaces.Box(-1.0, 1.0, (2,), np.float32))
 
 
 def problem(c) -> Problem:
     n, gamma = c.task.num_envs, c.ppo.gamma_ext
-    return Problem(3, DIST, n, None, c.steps, c.switch.rollout, gamma, 10.0)
+    return Problem(vector(3), DIST, n, None, c.steps, c.switch.rollout, gamma, 10.0)
 
 
 def make(inputs: Inputs = "sa", **overrides) -> Bonus:
@@ -42,7 +43,7 @@ def make(inputs: Inputs = "sa", **overrides) -> Bonus:
 
 def rollout(steps=40, seed=0, pad=0):
     rng = np.random.default_rng(seed)
-    data = empty_rollout(steps + pad, 2, 3, 2)
+    data = empty_rollout(steps + pad, 2, vector(3), 2)
     for field in (data.obs, data.next_obs, data.action):
         field[:] = rng.standard_normal(field.shape)
     data.valid[:steps] = True
@@ -201,7 +202,7 @@ def test_the_bonus_reaches_the_advantage_by_the_amount_worked_out_by_hand():
     state = init_state(parts, 0)
     zero = jax.tree.map(jnp.zeros_like, state.params.critics)
     state = state._replace(params=state.params._replace(critics=zero))
-    data = empty_rollout(2, 1, 3, 2)
+    data = empty_rollout(2, 1, vector(3), 2)
     data.valid[:] = True
     data.reward[:] = [[0.0], [8.0]]
     ready = prepare(parts, state, jax.tree.map(jnp.asarray, data))

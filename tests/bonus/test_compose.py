@@ -18,7 +18,7 @@ from lpo.errors import LPOError
 from lpo.math.distributions import ActionSpec
 from lpo.math.features import reader
 from lpo.math.hashing import coarse, hash_keys, hashed, overlaps
-from lpo.types import Rollout
+from lpo.types import Rollout, vector
 
 KEY = jax.random.key(0)
 READ = reader("next", 1, 1, lambda action: action)
@@ -222,7 +222,7 @@ def test_the_sensitivity_is_e3bs():
     look = lambda x: table[x[..., 0].astype(int)]  # noqa: E731
     both = lambda r: jnp.stack([look(r.obs), look(r.next_obs)])  # noqa: E731
     features = Bonus(0, lambda key: (), lambda s, r: (both(r), s, {}), lambda s, r, k: (s, {}))
-    data = empty_rollout(29, 1, 1, 1)
+    data = empty_rollout(29, 1, vector(1), 1)
     data.obs[:, 0, 0], data.next_obs[:, 0, 0] = np.arange(29), np.arange(1, 30)
     data.valid[:] = data.taken[:] = True
     data.start[[0, 12]] = True
@@ -249,7 +249,7 @@ def test_the_sensitivity_is_the_theorys():
     look = lambda x: table[x[..., 0].astype(int)]  # noqa: E731
     both = lambda r: jnp.stack([look(r.obs), look(r.next_obs)])  # noqa: E731
     features = Bonus(0, lambda key: (), lambda s, r: (both(r), s, {}), lambda s, r, k: (s, {}))
-    data = empty_rollout(15, 1, 1, 1)
+    data = empty_rollout(15, 1, vector(1), 1)
     data.obs[:, 0, 0], data.next_obs[:, 0, 0] = np.arange(15), np.arange(1, 16)
     data.valid[:] = data.taken[:] = True
     data.start[0] = True
@@ -266,7 +266,7 @@ def test_a_vector_that_comes_back_is_less_new(encoder):
     c = configure(
         "rnd", episode="sensitivity", episode_encoder=encoder, episode_features=8, **options
     )
-    p = assemble(c, problem_of(c, Space(1, ActionSpec(low=(-1.0,), high=(1.0,)), 20)))
+    p = assemble(c, problem_of(c, Space(vector(1), ActionSpec(low=(-1.0,), high=(1.0,)), 20)))
     factor = c.bonus.episode.make(p_of(c))  # type: ignore[attr-defined]
     (b,) = score(factor, told("|abzbaz"))
     assert b[2, 0] < b[0, 0] and b[4, 0] < b[1, 0]
@@ -276,7 +276,7 @@ def test_a_vector_that_comes_back_is_less_new(encoder):
 
 
 def p_of(c):
-    return problem_of(c, Space(1, ActionSpec(low=(-1.0,), high=(1.0,)), 20))
+    return problem_of(c, Space(vector(1), ActionSpec(low=(-1.0,), high=(1.0,)), 20))
 
 
 def test_icm_is_the_error_of_its_forward_model():
@@ -306,7 +306,7 @@ def test_any_row_takes_an_episode(algo):
     """One rollout is learned from, and the state of the episode is in the checkpoint."""
     options = {"num_envs": 2, "rollout": 32, "batch_size": 8, "epochs": 1, "hidden": (8,)}
     c = configure(algo, episode="first-visit", intrinsic_ends="neutral", **options)
-    p = assemble(c, problem_of(c, Space(1, ActionSpec(nvec=(2,), scalar=True), 20)))
+    p = assemble(c, problem_of(c, Space(vector(1), ActionSpec(nvec=(2,), scalar=True), 20)))
     data = told("|abab" + "c" * 12, "|aabbc" + "d" * 11)
     state, metrics = learn(p, init_state(p, 0), data)
     assert 0 < float(metrics["bonus/episode"]) < 1
@@ -319,4 +319,4 @@ def test_a_difference_needs_a_bonus_on_the_next_state():
     assert configure("rnd", novelty_difference=0.5).bonus.novelty(PROBLEM)  # type: ignore[attr-defined]
 
 
-PROBLEM = problem_of(configure("rnd"), Space(1, ActionSpec(nvec=(2,), scalar=True), 20))
+PROBLEM = problem_of(configure("rnd"), Space(vector(1), ActionSpec(nvec=(2,), scalar=True), 20))

@@ -15,6 +15,7 @@ from lpo.bonus.weigh import (
 )
 from lpo.engine.rollout import empty_rollout
 from lpo.math.advantage import ACROSS, ENDS
+from lpo.types import vector
 
 STREAMS = Streams(
     gammas=jnp.array([0.5, 0.9]),
@@ -27,7 +28,7 @@ STREAMS = Streams(
 def rollout(reward, terminated=None, valid=None):
     reward = np.array(reward, np.float32)
     steps, num_envs = reward.shape
-    data = empty_rollout(steps, num_envs, 1, 1)
+    data = empty_rollout(steps, num_envs, vector(1), 1)
     data.reward[:] = reward
     data.terminated[:] = False if terminated is None else terminated
     data.valid[:] = True if valid is None else valid

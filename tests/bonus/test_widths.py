@@ -20,6 +20,7 @@ from lpo.bonus.width import Reservoir, refill, width_loss
 from lpo.engine.rollout import empty_rollout
 from lpo.math import features
 from lpo.math.nets import Net, apply_net, orthogonal_net
+from lpo.types import vector
 
 
 def unit(rng, rows, size):
@@ -86,7 +87,7 @@ def test_shapes_by_hand():
 def two_places(steps=60, pad=0):
     """Environment 0 lives around +1, environment 1 around −1."""
     rng = np.random.default_rng(0)
-    data = empty_rollout(steps + pad, 2, 2, 1)
+    data = empty_rollout(steps + pad, 2, vector(2), 1)
     data.obs[:] = 0.2 * rng.standard_normal(data.obs.shape) + np.array([[1.0], [-1.0]])
     data.valid[:steps] = True
     return jax.tree.map(jnp.asarray, data)

@@ -14,8 +14,9 @@ from lpo.engine.rollout import empty_rollout
 from lpo.errors import LPOError
 from lpo.math.distributions import ActionSpec
 from lpo.options import fields_of, with_tracers
+from lpo.types import vector
 
-SPACE = Space(3, ActionSpec(low=(-1.0, -1.0), high=(1.0, 1.0)), 20)
+SPACE = Space(vector(3), ActionSpec(low=(-1.0, -1.0), high=(1.0, 1.0)), 20)
 BEFORE = (
     "threshold",
     "seed",
@@ -36,7 +37,7 @@ def axes(c: Config) -> dict[str, Any]:
 
 def rollout(seed: int):
     rng = np.random.default_rng(seed)
-    data = empty_rollout(8, 2, 3, 2)
+    data = empty_rollout(8, 2, vector(3), 2)
     for field in (data.obs, data.next_obs, data.action, data.last_obs):
         field[:] = rng.standard_normal(field.shape)
     data.reward[:] = rng.random(data.reward.shape) < 0.3

@@ -16,6 +16,7 @@ from lpo.envs import make_batch
 from lpo.errors import LPOError
 from lpo.math.nets import ActorCritic
 from lpo.runs.run import make_trainer
+from lpo.types import vector
 
 
 def trained(config, env=None, turns=3):
@@ -256,7 +257,7 @@ def test_what_values_explain_is_the_error_of_the_critic_and_not_the_advantage():
     advantages, returns, errors = jnp.array([[3, -4], [1, 3], [0.5, -0.5]]).reshape(3, 1, 2, 1)
     rest: Any = None
     ready = Prepared(rest, advantages, returns, errors, rest, rest, rest, {})
-    rollout = empty_rollout(2, 1, 1, 1)._replace(valid=np.ones((2, 1), bool))
+    rollout = empty_rollout(2, 1, vector(1), 1)._replace(valid=np.ones((2, 1), bool))
     stats = dict.fromkeys(("policy_loss", "entropy", "kl", "clip_fraction"), jnp.zeros(()))
     params = ActorCritic((), jnp.zeros(1), ())
     found = summary(params, stats | {"value_losses": jnp.zeros(1)}, ready, rollout)

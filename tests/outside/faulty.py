@@ -35,10 +35,6 @@ class Faulty(gymnasium.Env):
         return obs, reward, False, self.t == 20, {}
 
 
-class Pixels(Faulty):
-    observation_space = spaces.Box(0, 255, (8, 8, 3), np.uint8)
-
-
 class Words(Faulty):
     action_space = spaces.Text(4)  # pyright: ignore[reportAssignmentType]
 
@@ -46,7 +42,6 @@ class Words(Faulty):
 FAULTS = {"Raises": "raise", "NaN": "nan", "Shape": "shape", "Reward": "reward", "Hangs": "hang"}
 for name, fault in FAULTS.items():
     gymnasium.register(f"{name}-v0", entry_point=f"{__name__}:Faulty", kwargs={"fault": fault})
-gymnasium.register("Pixels-v0", entry_point=f"{__name__}:Pixels", kwargs={"fault": "none"})
 gymnasium.register("Words-v0", entry_point=f"{__name__}:Words", kwargs={"fault": "none"})
 gymnasium.register("Sound-v0", entry_point=f"{__name__}:Faulty", kwargs={"fault": "none"})
 

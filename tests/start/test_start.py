@@ -14,7 +14,7 @@ from lpo.problem import Problem
 from lpo.runs.run import make_trainer
 from lpo.start.cover import Cover, Lengths, draw_plan, logdet_game
 from lpo.start.rollin import Known, Plans, logdet_weights, quantile
-from lpo.types import Step
+from lpo.types import Step, vector
 
 RNG = np.random.default_rng
 
@@ -80,7 +80,7 @@ def test_the_device_has_the_same_laws():
 def test_a_roll_in_on_the_device_by_hand():
     """Two worlds: one rolls in for two steps, one begins with a uniform action."""
     dist = distributions.make(ActionSpec((-1.0,), (1.0,)))
-    problem = Problem(3, dist, 2, 10, 100, 8, 0.9, 10.0)
+    problem = Problem(vector(3), dist, 2, 10, 100, 8, 0.9, 10.0)
     start = Cover(size=2, share=1.0, first_uniform=0.5).make(problem).on_device
     assert start is not None
     net = init_actor_critic(jax.random.key(0), 3, 1, jnp.full(1, -20.0), (4,), 1)

@@ -12,6 +12,7 @@ from lpo.math import features
 from lpo.switch import Look, Rows, sensitivity
 from lpo.switch.sensitivity import absorb as absorb_block
 from lpo.switch.sensitivity import dimension, inverse_of
+from lpo.types import vector
 
 RHO = 1.0
 absorb = jax.jit(absorb_block)
@@ -115,7 +116,7 @@ def make_switch(tau=0.3, memory=None, largest=6400, num_features=16, bandwidth=1
 
 def rollout(switch, state, source, reward=0.0):
     """One rollout of observations drawn by ``source(rows)``: its size, the state, the metrics."""
-    buffer = empty_rollout(switch.capacity // ENVS, ENVS, SIZE, 0)
+    buffer = empty_rollout(switch.capacity // ENVS, ENVS, vector(SIZE), 0)
     row, fire, metrics = 0, False, {}
     while not fire:
         stop = row + int(switch.wait(state)) // ENVS

@@ -20,6 +20,7 @@ from lpo.switch import (
     ramp,
     sizes_by_steps,
 )
+from lpo.types import vector
 
 
 def run(switch, turns):
@@ -78,7 +79,10 @@ def test_sizes_never_shrink():
 
 def test_a_ramp_by_hand():
     """12 steps until step 30, then 20, in rows of four environments: 12, 24, 36 → 20."""
-    switch, look = ramp(12, 20, 30.0), lambda rows: Look(empty_rollout(5, 4, 1, 1), Rows(0, rows))
+    switch, look = (
+        ramp(12, 20, 30.0),
+        lambda rows: Look(empty_rollout(5, 4, vector(1), 1), Rows(0, rows)),
+    )
     state, sizes = switch.init(jax.random.key(0)), []
     for _ in range(5):
         sizes.append(int(switch.wait(state)))
@@ -90,7 +94,7 @@ def test_a_ramp_by_hand():
 @pytest.mark.parametrize("place", ["host", "device"])
 def test_what_is_new_by_hand(place):
     """Rows 2 and 3 of five, with two environments; of the last three rows the first is old."""
-    rollout = empty_rollout(5, 2, 1, 1)
+    rollout = empty_rollout(5, 2, vector(1), 1)
     rollout.reward[:] = np.arange(5)[:, None]
     rollout.valid[:] = True
 

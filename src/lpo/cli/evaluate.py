@@ -16,7 +16,7 @@ from lpo.runs.verdict import Acts
 def evaluate(run: Path, checkpoint: str, episodes: int, seed: int, actions: str) -> None:
     """Prints the scores of a policy on new episodes: the chosen way first, then the other one."""
     policy = Policy.load(run, checkpoint)
-    env = policy.config.task.make(episodes)
+    env = policy.config.task.make(episodes, flat=policy.config.network.flat)
     way = policy.way(actions)
     print(f"{run}: policy at step {policy.env_steps}, {task_line(env.description)}")
     found: dict[Acts, dict[str, float]] = {}

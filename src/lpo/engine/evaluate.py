@@ -21,7 +21,9 @@ def evaluate(
     An episode that is longer than ``max_steps`` is cut off there and counts as it is.
     """
     rng = np.random.Generator(np.random.Philox(seed))
-    obs = env.reset(seed).astype(np.float32)
+    cast = env.codec.spec.cast
+    obs = cast(env.reset(seed))
+    policy.begin(env.num_envs)
     ret, length = np.zeros(env.num_envs), np.zeros(env.num_envs, np.int64)
     success: list[bool | None] = [None] * env.num_envs
     running = np.ones(env.num_envs, bool)
@@ -37,7 +39,8 @@ def evaluate(
         running &= ~ends
         if not running.any():
             break
-        obs = step.obs.astype(np.float32)
+        obs = cast(step.obs)
+        policy.forget(step.terminated | step.truncated)
     return [Episode(float(r), int(n), s) for r, n, s in zip(ret, length, success, strict=True)]
 
 

@@ -23,6 +23,7 @@ from lpo.engine.learner import (
     compiled,
     host_rng,
     init_state,
+    viewed,
 )
 from lpo.engine.rollout import Episodes, HostPolicy, collect, empty_rollout
 from lpo.errors import LPOError, named
@@ -36,9 +37,8 @@ class Trainer:
 
     def __init__(self, c: Config, env: BatchEnv, eval_env: BatchEnv | None = None):
         self.config, self.env, self.eval_env = c, env, eval_env
-        obs_size = env.observation_space.shape[0]
         spec = distributions.action_spec(env.action_space)
-        space = Space(obs_size, spec, env.description.get("horizon"))
+        space = Space(env.codec.spec, spec, env.description.get("horizon"))
         self.parts, self.learn = compiled(c, space)
         self.state = init_state(self.parts, c.seed)
         key_switch, key_start = (
@@ -50,14 +50,20 @@ class Trainer:
         )
         self.env_steps = 0
         self.episodes = Episodes(env.num_envs)
-        self.obs = env.reset(c.seed).astype(np.float32)
+        self.obs = env.codec.spec.cast(env.reset(c.seed))
+        self.memory = self.parts.sight.body.memory(env.num_envs)
         rows = -(-self.parts.switch.capacity // env.num_envs)
-        self.buffer = empty_rollout(rows, env.num_envs, obs_size, self.parts.dist.action_size)
+        self.buffer = empty_rollout(rows, env.num_envs, env.codec.spec, self.parts.dist.action_size)
         self.seconds = {"rollout": 0.0, "switch": 0.0, "learn": 0.0, "eval": 0.0}
 
     def policy(self) -> HostPolicy:
-        s = self.state
-        return HostPolicy(s.params, s.moments, self.parts.dist, self.parts.network.obs_clip)
+        """Returns the current policy, with its memory of the episodes under way."""
+        policy = self.policy_of(self.state)
+        policy.memory = self.memory
+        return policy
+
+    def policy_of(self, state: TrainState) -> HostPolicy:
+        return HostPolicy(state.params, state.moments, self.parts.dist, self.parts.sight)
 
     def iterate(self, until: int) -> dict[str, float]:
         """One iteration of Algorithm 7: collects D_k until the switch fires, then learns from it.
@@ -70,7 +76,7 @@ class Trainer:
         acted, rng = self.state, host_rng(self.config.seed, START, self.env_steps)
         learned, metrics = self.learn(acted, rollout)
         self.start_state, covered = self.parts.start.update(
-            self.start_state, acted.params, acted.moments, rollout, rng
+            self.start_state, acted.params, acted.moments, viewed(self.parts, rollout), rng
         )
         metrics |= looked | covered
         metrics = {k: float(v) for k, v in jax.device_get(metrics).items()}
@@ -91,6 +97,7 @@ class Trainer:
         policy, switch, start = self.policy(), self.parts.switch, self.parts.start
         num_envs = self.env.num_envs
         row, fire, metrics = 0, False, {}
+        before = jax.tree.map(np.copy, self.memory)
         while not fire and row < len(self.buffer.valid) and self.env_steps < until:
             wait = min(int(switch.wait(self.switch_state)), until - self.env_steps)
             stop = min(row + -(-wait // num_envs), len(self.buffer.valid))
@@ -98,26 +105,26 @@ class Trainer:
                 host_rng(self.config.seed, part, self.env_steps) for part in (ACT, ROLL_IN)
             )
             actor, self.start_state = start.sample(self.start_state, policy, rng_start)
-            self.obs = collect(
-                self.env, actor, policy.dist, self.buffer, range(row, stop), self.obs, rng,
-                self.episodes,
-            ).astype(np.float32)  # fmt: skip
+            after = collect(
+                self.env, actor, policy, self.buffer, range(row, stop), self.obs, rng, self.episodes
+            )
+            self.obs, self.memory = self.env.codec.spec.cast(after), policy.memory
             self.env_steps += (stop - row) * num_envs
             self.buffer.valid[stop:] = self.buffer.taken[stop:] = False
             rollout = self.buffer._replace(last_obs=self.obs)
-            look = Look(rollout, Rows(row, stop))
+            look = Look(viewed(self.parts, rollout), Rows(row, stop))
             began = time.perf_counter()
             fire, self.switch_state, metrics = switch.update(self.switch_state, look)
             row, fire = stop, bool(fire)
             self.seconds["switch"] += time.perf_counter() - began
-        return self.buffer._replace(last_obs=self.obs), row, metrics
+        return self.buffer._replace(last_obs=self.obs, memory=before), row, metrics
 
     def evaluate(self) -> dict[str, float]:
         """Returns the metrics of the current policy: by its mode, and by sampled actions.
 
         Each has its own episodes, on separate environments.
         """
-        c, policy = self.config.evaluation, self.policy()
+        c, policy = self.config.evaluation, self.policy_of(self.state)
         rng = host_rng(self.config.seed, EVAL, self.env_steps)
         found = self.play(policy, c.deterministic, int(rng.integers(2**31)))
         return found | as_sampled(self.play(policy, False, int(rng.integers(2**31))))
@@ -138,7 +145,7 @@ class Trainer:
     def policy_in(self, arrays: dict[str, np.ndarray]) -> HostPolicy:
         """Returns the policy in the arrays of one of this run's checkpoints."""
         s = trees.unflatten("train", {"state": self.state}, arrays)["state"]
-        return HostPolicy(s.params, s.moments, self.parts.dist, self.parts.network.obs_clip)
+        return self.policy_of(s)
 
     def check_finite(self, metrics: dict[str, float], learned: TrainState) -> None:
         """Raises LPOError where a number is not finite; then nothing that was learned is kept."""
@@ -163,6 +170,7 @@ class Trainer:
             "switch": self.switch_state,
             "start": self.start_state,
             "obs": self.obs,
+            "memory": self.memory,
         }
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -196,4 +204,5 @@ class Trainer:
         else:
             self.env.set_state(group("env"))
             self.episodes.set_state(group("episodes"))
-            self.obs = np.asarray(tree["obs"])
+            self.obs = jax.tree.map(np.asarray, tree["obs"])
+            self.memory = jax.tree.map(np.asarray, tree["memory"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -20,17 +19,18 @@ from lpo.math import distributions, ppo
 from lpo.math.advantage import Trajectory, estimates
 from lpo.math.descent import PLAIN, Adam, Compute
 from lpo.math.distributions import Distribution
-from lpo.math.nets import ActorCritic, NetworkOptions, init_actor_critic, values
-from lpo.math.normalize import Moments, init_moments, normalize, update_moments
+from lpo.math.nets import ActorCritic, init_actor_critic, values
+from lpo.network import NetworkPart, Sight, sight
+from lpo.network.stretches import Watched, in_stretches, seeing, watch
 from lpo.problem import Problem
 from lpo.start import Start
 from lpo.switch import Switch
-from lpo.types import Rollout
+from lpo.types import ObsSpec, Rollout
 
 STREAMS = ("ext", "int")
 # One random stream per component: a new component does not change the streams of the others.
 NETS, BONUS_INIT, PPO_ORDER, BONUS_ORDER, ACT, EVAL, SWITCH, START, ROLL_IN, WORLDS = range(10)
-TEST = 10
+TEST, BODY = 10, 11
 
 
 class TrainState(NamedTuple):
@@ -41,7 +41,7 @@ class TrainState(NamedTuple):
     params: ActorCritic
     opt: Any
     pace: Array  # [] part of the learning rate
-    moments: Moments  # of the observations
+    moments: Any  # of the observations
     bonus: Any
     weigh: Any
 
@@ -50,10 +50,11 @@ class Prepared(NamedTuple):
     """The inputs of the update, made from a rollout, and the statistics that it changed."""
 
     batch: ppo.Batch
+    counts: Array  # which rows of the batch are learned from
     advantages: Array  # [S, T, N]
     returns: Array  # [S, T, N]
     errors: Array  # [S, T, N] returns − V
-    moments: Moments
+    moments: Any
     bonus: Any
     weigh: Any
     metrics: dict[str, Array]
@@ -68,16 +69,17 @@ class Parts(NamedTuple):
     switch: Switch
     start: Start
     streams: Streams
-    network: NetworkOptions
+    network: NetworkPart
     update: ppo.PPOOptions
     adam: Adam
     compute: Compute
-    obs_size: int
-    observe: Callable[[Moments, Array, Array], Moments]
+    sight: Sight
+    see: ppo.See
 
 
 def assemble(c: Config, problem: Problem) -> Parts:
     """Returns the parts of a configuration for a problem."""
+    seen = sight(c.network, problem.obs)
     return Parts(
         dist=problem.dist,
         bonus=c.bonus.make(problem),
@@ -89,8 +91,8 @@ def assemble(c: Config, problem: Problem) -> Parts:
         update=c.ppo,
         adam=ppo.adam_of(c.ppo),
         compute=problem.compute,
-        obs_size=problem.obs_size,
-        observe=update_moments if c.network.normalize_obs else lambda moments, x, weight: moments,
+        sight=seen,
+        see=seeing(seen.body),
     )
 
 
@@ -109,12 +111,13 @@ def init_state(p: Parts, seed: int | Array) -> TrainState:
     key = jax.random.key(seed)
     params = init_actor_critic(
         jax.random.fold_in(key, NETS),
-        p.obs_size,
+        p.sight.body.size,
         p.dist.num_outputs,
         jnp.full(p.dist.num_log_std, p.network.log_std_init, jnp.float32),
         p.network.hidden,
         len(p.streams.gammas),
         p.network.value_gain,
+        p.sight.body.init(jax.random.fold_in(key, BODY)),
     )
     return TrainState(
         seed=jnp.uint32(seed),
@@ -122,31 +125,51 @@ def init_state(p: Parts, seed: int | Array) -> TrainState:
         params=params,
         opt=p.adam.optim().init(params),
         pace=jnp.float32(1),
-        moments=init_moments(p.obs_size),
+        moments=p.sight.observer.init(),
         bonus=p.bonus.init(jax.random.fold_in(key, BONUS_INIT)),
         weigh=p.weigh.init(),
+    )
+
+
+def watched(p: Parts, state: TrainState, moments: Any, rollout: Rollout) -> Watched:
+    """Returns what policy and critics read of a rollout, seen with these statistics."""
+    view, see = p.sight.view, p.sight.observer.apply
+    seen = (see(moments, view(x)) for x in (rollout.obs, rollout.next_obs, rollout.last_obs))
+    return watch(p.sight.body, state.params.body, rollout, *seen)
+
+
+def viewed(p: Parts, rollout: Rollout) -> Rollout:
+    """Returns the rollout that bonuses, switches and starts read: without masks and memories."""
+    see = p.sight.view
+    return rollout._replace(
+        obs=see(rollout.obs),
+        next_obs=see(rollout.next_obs),
+        last_obs=see(rollout.last_obs),
+        memory=(),
     )
 
 
 def prepare(p: Parts, state: TrainState, rollout: Rollout) -> Prepared:
     """Lines 7 and 8 of Algorithm 7: both advantages, each with its γ, and Â = α Â_ext + β Â_int."""
     params, valid = state.params, rollout.valid.reshape(-1)
-    apply = p.compute.apply
-    rows = lambda x: x.reshape(len(valid), -1)  # noqa: E731
+    apply, view, observer = p.compute.apply, p.sight.view, p.sight.observer
+    rows = lambda x: x.reshape(len(valid), *x.shape[2:])  # noqa: E731
     # Probabilities of the actions taken need the observation statistics that the policy acted with.
     # Everything that learns uses the statistics that include this rollout; the next rollout will
     # act with these.
-    acted = apply(params.policy, normalize(state.moments, rollout.obs, p.network.obs_clip))
-    log_prob = p.dist.log_prob(acted, params.log_std, rollout.action)
-    moments = p.observe(state.moments, rows(rollout.obs), valid)
-    seen = lambda x: normalize(moments, x, p.network.obs_clip)  # noqa: E731
-    obs = seen(rollout.obs)
-    b, bonus_state, metrics = scored(p.bonus, state.bonus, rollout)
+    allowed = p.sight.allowed(rollout.obs)
+    moments = observer.update(state.moments, jax.tree.map(rows, view(rollout.obs)), valid)
+    seen = watched(p, state, moments, rollout)
+    moved = bool(jax.tree.leaves(moments))  # images and codes are seen as they were
+    acted = watched(p, state, state.moments, rollout).here if moved else seen.here
+    outputs = distributions.masked(apply(params.policy, acted), allowed, jnp.where)
+    log_prob = p.dist.log_prob(outputs, params.log_std, rollout.action)
+    b, bonus_state, metrics = scored(p.bonus, state.bonus, viewed(p, rollout))
     trajectory = Trajectory(
         reward=jnp.concatenate([rollout.reward[None], b]),
-        value=values(params.critics, obs, apply),
-        next_value=values(params.critics, seen(rollout.next_obs), apply),
-        last_value=values(params.critics, seen(rollout.last_obs), apply),
+        value=values(params.critics, seen.here, apply),
+        next_value=values(params.critics, seen.next, apply),
+        last_value=values(params.critics, seen.last, apply),
         terminated=rollout.terminated,
         truncated=rollout.truncated,
         valid=rollout.valid,
@@ -158,13 +181,20 @@ def prepare(p: Parts, state: TrainState, rollout: Rollout) -> Prepared:
     )
     weights, weigh_state, weighed = p.weigh.update(state.weigh, p.streams, a, rollout)
     batch = ppo.Batch(
-        obs=rows(obs),
-        action=rows(rollout.action),
-        log_prob=rows(log_prob),
-        advantage=rows(jnp.tensordot(weights, a, axes=1)),
-        returns=rows(jnp.moveaxis(returns, 0, -1)),
+        obs=observer.apply(moments, view(rollout.obs)),
+        action=rollout.action,
+        log_prob=log_prob[..., None],
+        advantage=jnp.tensordot(weights, a, axes=1)[..., None],
+        returns=jnp.moveaxis(returns, 0, -1),
+        allowed=allowed,
     )
-    return Prepared(batch, a, returns, errors, moments, bonus_state, weigh_state, metrics | weighed)
+    if p.sight.body.stretch > 1:
+        batch, counts = in_stretches(p.sight.body, rollout, seen.memories, batch)
+    else:
+        batch, counts = jax.tree.map(rows, batch), valid
+    return Prepared(
+        batch, counts, a, returns, errors, moments, bonus_state, weigh_state, metrics | weighed
+    )
 
 
 def learn(p: Parts, state: TrainState, rollout: Rollout) -> tuple[TrainState, dict[str, Array]]:
@@ -174,19 +204,20 @@ def learn(p: Parts, state: TrainState, rollout: Rollout) -> tuple[TrainState, di
         state.params,
         state.opt,
         ready.batch,
-        rollout.valid.reshape(-1),
+        ready.counts,
         component_key(state, PPO_ORDER),
         dist=p.dist,
         adam=p.adam._replace(learning_rate=state.pace * p.adam.learning_rate),
         coefficients=ppo.coefficients(p.update),
         epochs=p.update.epochs,
-        batch_size=p.update.batch_size,
+        batch_size=max(p.update.batch_size // p.sight.body.stretch, 1),
         compute=p.compute,
+        see=p.see,
     )
     least_noise = p.network.log_std_min + p.dist.log_unit
     params = params._replace(log_std=jnp.maximum(params.log_std, least_noise))
     bonus, fitted = p.bonus.update(  # line 10
-        ready.bonus, rollout, component_key(state, BONUS_ORDER)
+        ready.bonus, viewed(p, rollout), component_key(state, BONUS_ORDER)
     )
     metrics = {**ready.metrics, **fitted, **summary(params, stats, ready, rollout)}
     metrics["policy/pace"] = state.pace
@@ -207,7 +238,7 @@ def learn(p: Parts, state: TrainState, rollout: Rollout) -> tuple[TrainState, di
 class Space(NamedTuple):
     """What the environment decides, as a hashable value: compiled programs are cached by it."""
 
-    obs_size: int
+    obs: ObsSpec
     action: distributions.ActionSpec
     horizon: int | None
 
@@ -215,7 +246,7 @@ class Space(NamedTuple):
 def problem_of(c: Config, space: Space, compute: Compute = PLAIN) -> Problem:
     """Returns the problem that the parts of ``c`` are made for."""
     return Problem(
-        obs_size=space.obs_size,
+        obs=space.obs,
         dist=distributions.make(space.action),
         num_envs=c.task.num_envs,
         horizon=space.horizon,

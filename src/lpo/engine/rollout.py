@@ -5,63 +5,101 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
-from lpo.math.distributions import Distribution
+from lpo.errors import LPOError
+from lpo.math.distributions import Distribution, masked
 from lpo.math.nets import ActorCritic, Layer, apply_net_host
-from lpo.math.normalize import Moments, normalizer_host
-from lpo.types import BatchEnv, Rollout, Step
+from lpo.network import Sight
+from lpo.types import MASK, BatchEnv, Obs, ObsSpec, Rollout, Step
 
 
 class HostPolicy:
-    """A frozen policy in NumPy that normalises observations itself."""
+    """A frozen policy in NumPy that sees observations as the environment gives them.
 
-    def __init__(self, params: ActorCritic, moments: Moments, dist: Distribution, obs_clip: float):
+    Where it has a memory, ``begin`` clears it for a number of environments, and ``forget`` says in
+    which of them the next observation begins an episode.
+    """
+
+    def __init__(self, params: ActorCritic, moments: Any, dist: Distribution, sight: Sight):
         self.net = tuple(Layer(np.asarray(w), np.asarray(b)) for w, b in params.policy)
         self.log_std = np.asarray(params.log_std)
         self.std = np.exp(self.log_std)
-        self.mean, self.var = np.asarray(moments.mean), np.asarray(moments.var)
-        self.normalize = normalizer_host(moments, obs_clip)
-        self.dist, self.obs_clip = dist, obs_clip
+        self.body, self.moments = params.body, jax.tree.map(np.asarray, moments)
+        self.see = sight.observer.host(self.moments)
+        self.features = sight.body.host(params.body)
+        self.dist, self.sight = dist, sight
+        self.begin(0)
 
-    def sample(self, obs: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    def begin(self, num_envs: int) -> None:
+        """Begins episodes in ``num_envs`` environments."""
+        self.memory = self.sight.body.memory(num_envs)
+        self.begins = np.ones(num_envs, bool)
+
+    def forget(self, start: np.ndarray) -> None:
+        """Says in which environments [N] the next observation is the first of an episode."""
+        self.begins = start
+
+    def sample(self, obs: Obs, noise: np.ndarray) -> np.ndarray:
         return self.dist.sample(self.outputs(obs), self.std, noise)
 
-    def mode(self, obs: np.ndarray) -> np.ndarray:
+    def mode(self, obs: Obs) -> np.ndarray:
         return self.dist.mode(self.outputs(obs))
 
-    def act(self, obs: np.ndarray, rng: np.random.Generator, deterministic: bool) -> np.ndarray:
+    def act(self, obs: Obs, rng: np.random.Generator, deterministic: bool) -> np.ndarray:
         """Returns the mode, or a sample with noise from ``rng``."""
         if deterministic:
             return self.mode(obs)
-        return self.sample(obs, self.dist.draw(rng, (len(obs), self.dist.noise_size)))
+        return self.sample(obs, self.dist.draw(rng, (count(obs), self.dist.noise_size)))
 
-    def like(self, params: ActorCritic, moments: Moments) -> HostPolicy:
+    def like(self, params: ActorCritic, moments: Any) -> HostPolicy:
         """Returns a policy for the same actions with other networks and statistics."""
-        return HostPolicy(params, moments, self.dist, self.obs_clip)
+        return HostPolicy(params, moments, self.dist, self.sight)
 
     def follow(self, step: Step) -> np.ndarray:
         """Returns which rows [N] may be learned from: every real step."""
         return step.valid
 
-    def outputs(self, obs: np.ndarray) -> np.ndarray:
-        return apply_net_host(self.net, self.normalize(obs))
+    def outputs(self, obs: Obs) -> np.ndarray:
+        """Returns what the distribution is made of; a memory takes a step."""
+        seen = self.see(self.sight.view(obs))
+        self.memory, features = self.features(self.memory, seen, self.begins)
+        outputs = apply_net_host(self.net, features)
+        return masked(outputs, checked(obs), np.where) if self.sight.masked else outputs
 
 
-def empty_rollout(steps: int, num_envs: int, obs_size: int, action_size: int) -> Rollout:
+def count(obs: Obs) -> int:
+    """Returns the number of observations of a batch."""
+    return len(next(iter(obs.values())) if isinstance(obs, dict) else obs)
+
+
+def checked(obs: Obs) -> np.ndarray:
+    """Returns the marks of what is allowed [N, P]. Raises LPOError where nothing is."""
+    allowed = obs[MASK]
+    if not allowed.any(axis=1).all():
+        i = int(np.argmin(allowed.any(axis=1)))
+        raise LPOError(
+            f"Environment {i} allows no action in its {MASK}; allow at least one for each factor, "
+            "and end an episode where there is nothing to choose."
+        )
+    return allowed
+
+
+def empty_rollout(steps: int, num_envs: int, obs: ObsSpec, action_size: int) -> Rollout:
     """Returns the buffer that every rollout of a run fills from the first row on."""
     shape = (steps, num_envs)
     return Rollout(
-        obs=np.zeros((*shape, obs_size), np.float32),
+        obs=obs.empty(*shape),
         action=np.zeros((*shape, action_size), np.float32),
         reward=np.zeros(shape, np.float32),
         terminated=np.zeros(shape, bool),
         truncated=np.zeros(shape, bool),
-        next_obs=np.zeros((*shape, obs_size), np.float32),
+        next_obs=obs.empty(*shape),
         valid=np.zeros(shape, bool),
         start=np.zeros(shape, bool),
         taken=np.zeros(shape, bool),
-        last_obs=np.zeros((num_envs, obs_size), np.float32),
+        last_obs=obs.empty(num_envs),
     )
 
 
@@ -124,34 +162,50 @@ class Episodes:
         )
 
 
+def row(obs: Obs, t: int) -> Obs:
+    """Returns the observations of row ``t``."""
+    return {path: x[t] for path, x in obs.items()} if isinstance(obs, dict) else obs[t]
+
+
+def write(into: Obs, t: int, obs: Obs) -> None:
+    """Writes observations into row ``t``."""
+    if isinstance(into, dict):
+        for path, x in into.items():
+            x[t] = obs[path]
+    else:
+        into[t] = obs
+
+
 def collect(
     env: BatchEnv,
     actor: Any,
-    dist: Distribution,
+    policy: HostPolicy,
     buffer: Rollout,
     rows: range,
-    obs: np.ndarray,
+    obs: Obs,
     rng: np.random.Generator,
     episodes: Episodes,
-) -> np.ndarray:
+) -> Obs:
     """Line 6 of Algorithm 7: runs π and fills ``rows`` of the buffer.
 
-    Returns the observations after them. ``actor`` is the policy, or a roll-in and then the policy
+    Returns the observations after them. ``actor`` is ``policy``, or a roll-in and then the policy
     (``lpo.start``).
     """
+    dist = policy.dist
     noise = dist.draw(rng, (len(rows), env.num_envs, dist.noise_size))
     rewards, real = np.empty((len(rows), env.num_envs)), np.empty((len(rows), env.num_envs), bool)
     success: np.ndarray | None = None
     to_env, start = dist.to_env, episodes.length == 0
     for i, t in enumerate(rows):
-        buffer.obs[t] = obs
-        action = actor.sample(buffer.obs[t], noise[i])
+        write(buffer.obs, t, obs)
+        policy.forget(start)
+        action = actor.sample(row(buffer.obs, t), noise[i])
         step = env.step(to_env(action))
         buffer.action[t] = action
         buffer.reward[t] = step.reward
         buffer.terminated[t] = step.terminated
         buffer.truncated[t] = step.truncated
-        buffer.next_obs[t] = step.next_obs
+        write(buffer.next_obs, t, step.next_obs)
         buffer.valid[t] = actor.follow(step)
         buffer.start[t], buffer.taken[t] = start, step.valid
         start = np.where(step.valid, step.terminated | step.truncated, start)

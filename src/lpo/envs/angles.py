@@ -136,8 +136,10 @@ class Drift:
         ]
 
 
-def unbounded(space: spaces.Box) -> np.ndarray:
-    """Returns which numbers [O] the space does not bound on both sides."""
+def unbounded(space: spaces.Space[Any]) -> np.ndarray:
+    """Returns which numbers [O] of a vector the space does not bound on both sides."""
+    if not isinstance(space, spaces.Box) or len(space.shape) != 1:
+        return np.zeros(0, bool)
     return ~(np.isfinite(space.low) & np.isfinite(space.high))
 
 

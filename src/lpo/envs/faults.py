@@ -21,9 +21,11 @@ def check_finite(
     name: str, obs: np.ndarray, reward: np.ndarray | None, elapsed: Callable[[int], int]
 ) -> None:
     """Raises on NaN and infinity; ``elapsed`` tells the episode step of an environment."""
-    if np.isfinite(obs).all() and (reward is None or np.isfinite(reward).all()):
+    seen = [obs] if obs.dtype.names is None else [obs[name] for name in obs.dtype.names]
+    real = [x for x in seen if x.dtype.kind == "f"]
+    if all(np.isfinite(x).all() for x in real) and (reward is None or np.isfinite(reward).all()):
         return
-    for what, array in (("observation", obs), ("reward", reward)):
+    for what, array in (*(("observation", x) for x in real), ("reward", reward)):
         if array is None:
             continue
         finite = np.isfinite(array).reshape(len(array), -1).all(axis=1)

@@ -56,6 +56,7 @@ def make_batch(
     step_timeout: float | None = None,
     env_workers: EnvWorkers = "auto",
     wrapper: str | None = None,
+    flat: bool = True,
 ) -> BatchEnv:
     """Returns ``num_envs`` copies of ``env`` as one batch.
 
@@ -65,7 +66,8 @@ def make_batch(
     of an observation that are angles and become (cos, sin); ``auto`` finds the free angles of
     Gymnasium's MuJoCo tasks. ``step_timeout`` are the seconds that a step or a reset may take; the
     native backend needs none. ``env_workers`` processes step Gymnasium's environments; 0: this one.
-    ``wrapper`` is ``module:function``, which wraps each of Gymnasium's environments.
+    ``wrapper`` is ``module:function``, which wraps each of Gymnasium's environments. ``flat`` is
+    False where the network reads small grids of codes as images.
     """
     _check_size("num_envs", num_envs)
     if threads is not None:
@@ -90,7 +92,7 @@ def make_batch(
         _refuse_wrapper(env, wrapper)
         refuse_options(env, preset, threshold, None)
         env = FromEnvPool(env, num_envs, threads or len(usable_cores()), dict(env_kwargs or {}))
-        return VectorBatch(env, chosen(periodic, tuple), step_timeout)
+        return VectorBatch(env, chosen(periodic, tuple), step_timeout, flat)
     if threads is not None:
         raise LPOError(
             f"threads={threads} applies to the native backend, and {id_of(env)} runs on "
@@ -105,9 +107,9 @@ def make_batch(
                 f"The vector environment has {env.num_envs} environments and num_envs is "
                 f"{num_envs}; pass num_envs={env.num_envs}."
             )
-        return VectorBatch(env, chosen(periodic, tuple), step_timeout)
+        return VectorBatch(env, chosen(periodic, tuple), step_timeout, flat)
     maker = maker_of(env, num_envs, preset, threshold, env_kwargs, wrapper)
-    return _episode_batch(maker, num_envs, periodic, step_timeout, env_workers)
+    return _episode_batch(maker, num_envs, periodic, step_timeout, env_workers, flat)
 
 
 def _refuse_workers(env: EnvLike, env_workers: EnvWorkers, why: str) -> None:
@@ -202,6 +204,7 @@ def make_single(
     env_kwargs: dict[str, Any] | None = None,
     periodic: Periodic = (),
     wrapper: str | None = None,
+    flat: bool = True,
 ) -> gymnasium.Env:
     """Returns one environment that renders to RGB arrays and has the spaces of ``make_batch``."""
     if isinstance(env, VectorEnv):
@@ -215,14 +218,14 @@ def make_single(
         follow = {"camera_name": "track"} if _bare_id(env) in LOCOMOTION else {}
         kwargs = {**follow, **(env_kwargs or {}), "render_mode": "rgb_array"}
         made = maker_of(env, 1, preset, threshold, kwargs, wrapper)()
-        return FlatEnv(made, chosen(periodic, partial(free_angles, made)))
+        return FlatEnv(made, chosen(periodic, partial(free_angles, made)), flat)
     made = maker_of(env, 1, preset, threshold, env_kwargs, wrapper)()
     if made.render_mode != "rgb_array":
         raise LPOError(
             f"{id_of(made)} was made with render_mode={made.render_mode!r}; make it with "
             "render_mode='rgb_array'."
         )
-    return FlatEnv(made, chosen(periodic, partial(free_angles, made)))
+    return FlatEnv(made, chosen(periodic, partial(free_angles, made)), flat)
 
 
 def _episode_batch(
@@ -231,12 +234,13 @@ def _episode_batch(
     periodic: Periodic,
     step_timeout: float | None,
     env_workers: EnvWorkers,
+    flat: bool,
 ) -> EpisodeBatch:
     """Returns environments that are stepped one after another, or by processes."""
     first = maker()
     row = _describe(first, maker.kwargs, maker.preset, maker.threshold)
     name, angles = str(row["id"]), chosen(periodic, partial(free_angles, first))
-    codec = Codec(name, first.observation_space, first.action_space, angles)
+    codec = Codec(name, first.observation_space, first.action_space, angles, flat)
     resumable = not (first.spec is not None and first.spec.nondeterministic)
     hire = _hire(maker, num_envs, codec, name, env_workers, step_timeout)
     if hire is not None and env_workers != "auto":

@@ -117,8 +117,11 @@ class TaskOptions:
         name = "preset" if isinstance(self.threshold, str) else "threshold"
         return {name: self.threshold}
 
-    def make(self, num_envs: int | None = None, env: Any = None) -> BatchEnv:
-        """Returns the batch of the task, or of ``env`` where the user passed an object."""
+    def make(self, num_envs: int | None = None, env: Any = None, *, flat: bool = True) -> BatchEnv:
+        """Returns the batch of the task, or of ``env`` where the user passed an object.
+
+        ``flat`` is False where the network reads small grids of codes as images.
+        """
         return make_batch(
             self.env if env is None else env,
             num_envs or self.num_envs,
@@ -130,9 +133,10 @@ class TaskOptions:
             step_timeout=self.step_timeout,
             env_workers=self.env_workers,
             wrapper=self.wrapper,
+            flat=flat,
         )
 
-    def make_single(self) -> Any:
+    def make_single(self, *, flat: bool = True) -> Any:
         """Returns one environment that renders."""
         return make_single(
             self.env,
@@ -140,4 +144,5 @@ class TaskOptions:
             env_kwargs=self.env_kwargs,
             periodic=self.periodic,
             wrapper=self.wrapper,
+            flat=flat,
         )

@@ -10,7 +10,8 @@ action, F features of an action.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +24,7 @@ from lpo.errors import LPOError
 from lpo.math.arrays import lift
 
 LOG_2PI = float(np.log(2 * np.pi))
+NEVER = -1e9  # the logit of a choice that is not allowed: its probability is 0 in float32
 
 EnvActions: TypeAlias = (
     Float[np.ndarray, "N A"] | Int[np.ndarray, "N A"] | Int[np.ndarray, " N"]
@@ -306,6 +308,16 @@ def categorical(spec: ActionSpec) -> Distribution:
         act_mode=act_mode,
         act_uniform=act_uniform,
     )
+
+
+def masked(logits: Any, allowed: Any, where: Callable[..., Any]) -> Any:
+    """Returns logits [..., P] of which the choices that are not ``allowed`` are never taken.
+
+    ``where`` is NumPy's or JAX's. ``allowed`` is None, or () in a batch, where all choices are.
+    """
+    if allowed is None or isinstance(allowed, tuple):
+        return logits
+    return where(allowed != 0, logits, np.float32(NEVER))
 
 
 def action_spec(space: spaces.Space) -> ActionSpec:

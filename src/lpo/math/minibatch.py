@@ -12,7 +12,7 @@ from jax import Array
 from jaxtyping import Bool, Int, Key
 
 Carry = TypeVar("Carry")  # a pytree: parameters and the optimiser's state
-Data = TypeVar("Data")  # a pytree of [M, d] arrays; a minibatch is the same pytree of [B, d]
+Data = TypeVar("Data")  # a pytree of [M, …] arrays; a minibatch is the same pytree of [B, …]
 Stats = TypeVar("Stats")  # a pytree of arrays
 
 
@@ -33,6 +33,25 @@ def shuffled(
     return (words & low).astype(jnp.int32)
 
 
+def gathered(data: Data) -> Callable[[Int[Array, " B"]], Data]:
+    """Returns what takes rows of ``data``: one gather for all columns of numbers, and one for each
+    leaf of another shape or type."""
+    leaves, treedef = jax.tree.flatten(data)
+    plain = [leaf.ndim == 2 and leaf.dtype == jnp.float32 for leaf in leaves]
+    columns = [leaf for leaf, here in zip(leaves, plain, strict=True) if here]
+    cuts = np.cumsum([leaf.shape[1] for leaf in columns])[:-1]
+    table = jnp.concatenate(columns, axis=1) if columns else None
+
+    def gather(rows: Int[Array, " B"]) -> Data:
+        split = iter(() if table is None else jnp.split(table[rows], cuts, axis=1))
+        taken = [
+            next(split) if here else leaf[rows] for leaf, here in zip(leaves, plain, strict=True)
+        ]
+        return treedef.unflatten(taken)
+
+    return gather
+
+
 def sweep(
     step: Callable[[Carry, Data], tuple[Carry, Stats]],
     carry: Carry,
@@ -48,9 +67,7 @@ def sweep(
     never drawn. The last minibatch of an epoch is filled up from the front of the same order, so
     all have ``batch_size`` rows.
     """
-    leaves, treedef = jax.tree.flatten(data)
-    cuts = np.cumsum([leaf.shape[1] for leaf in leaves])[:-1]
-    table = jnp.concatenate(leaves, axis=1)  # one gather a minibatch instead of one a column
+    gather = gathered(data)
     order = shuffled(key, valid, epochs)
     count = valid.sum()
     num = -(-count // batch_size)
@@ -58,7 +75,7 @@ def sweep(
 
     def minibatch(i: Int[Array, ""]) -> Data:
         rows = order[i // num, (i % num * batch_size + lanes) % count]
-        return treedef.unflatten(jnp.split(table[rows], cuts, axis=1))
+        return gather(rows)
 
     def body(i: Int[Array, ""], state: tuple[Carry, Stats]) -> tuple[Carry, Stats]:
         carry, total = state

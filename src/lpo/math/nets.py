@@ -1,5 +1,8 @@
 """Networks: separate tanh MLPs for the policy and for each value stream (App. G, SB3's defaults).
 
+They read an observation that is a vector, or the features of a body that they share
+(``lpo.network``).
+
 Plain pytrees: a network is a tuple of layers, and the critics share one tuple whose arrays carry a
 leading stream axis (extrinsic first): a second critic is a second slice, not a second code path.
 """
@@ -8,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Generic, NamedTuple, TypeAlias
+from typing import Any, Generic, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -19,33 +22,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Float, Key
 
 from lpo.math.arrays import Scalar, lift
-from lpo.options import Axis, Layers, NonNegative, options
 from lpo.types import ArrayT
-
-OBS_CLIP = 10.0
-
-
-@options
-class NetworkOptions:
-    """Policy and critics, and how they see an observation."""
-
-    hidden: Layers = (64, 64)
-    """Hidden layers of the policy and of each critic (tanh)."""
-    log_std_init: Axis[float] = 0.0
-    """Initial log standard deviation of Gaussian actions."""
-    log_std_min: Axis[float] = -20.0
-    """Smallest log standard deviation after an update, so that a policy keeps its noise; -20 is no
-    bound. For actions with a range below 2 it is relative to half that range."""
-    value_gain: Axis[NonNegative] = 1.0
-    """Size of the first weights of the value heads (SB3: 1). At 0 all values start at 0, and before
-    any reward the reward advantage is 0 as well."""
-    normalize_obs: bool = True
-    """Normalise observations by a running mean and variance, clipped to ±10."""
-
-    @property
-    def obs_clip(self) -> float:
-        """Returns the bound of an observation as the networks see it."""
-        return OBS_CLIP if self.normalize_obs else float("inf")
 
 
 class Layer(NamedTuple, Generic[ArrayT]):
@@ -60,6 +37,7 @@ class ActorCritic(NamedTuple, Generic[ArrayT]):
     policy: Net[ArrayT]
     log_std: Float[ArrayT, " L"]  # one per dimension of Gaussian actions, none for discrete ones
     critics: Net[ArrayT]  # every array has a leading stream axis [S, …]
+    body: Any = ()  # of the network that makes features of an observation
 
 
 def orthogonal(
@@ -74,12 +52,18 @@ def orthogonal(
 def orthogonal_net(
     key: Key[Array, ""], sizes: Sequence[int], gain: float, last_gain: float
 ) -> Net[Array]:
-    """Returns orthogonal weights and zero biases; ``last_gain`` is the gain of the last layer.
+    """Returns orthogonal weights and zero biases; ``last_gain`` is the gain of the last layer."""
+    gains = [gain] * (len(sizes) - 2) + [last_gain]
+    return orthogonal_layers(key, list(itertools.pairwise(sizes)), gains)
+
+
+def orthogonal_layers(
+    key: Key[Array, ""], shapes: Sequence[tuple[int, int]], gains: Sequence[float]
+) -> Net[Array]:
+    """Returns layers of these shapes (inputs, outputs), orthogonal times a gain, with zero biases.
 
     Drawn in NumPy from the key: compiling a QR takes seconds, computing these takes none.
     """
-    gains = [gain] * (len(sizes) - 2) + [last_gain]
-    shapes = list(itertools.pairwise(sizes))
 
     def draw(data: ArrayLike) -> tuple[np.ndarray, ...]:
         """Weights for every key in ``data`` [..., K]."""
@@ -132,10 +116,12 @@ def init_actor_critic(
     hidden: Sequence[int],
     num_streams: int,
     value_gain: Scalar = 1.0,
+    body: Any = (),
 ) -> ActorCritic[Array]:
     """Returns a policy and ``num_streams`` critics with SB3's initial weights.
 
-    ``value_gain`` multiplies the last layer of each critic.
+    ``obs_size`` are the numbers that they read, ``value_gain`` multiplies the last layer of each
+    critic, and ``body`` are the parameters of what makes features of an observation.
     """
     key_policy, key_critics = jax.random.split(key)
     gain = float(np.sqrt(2))
@@ -146,7 +132,9 @@ def init_actor_critic(
         for s in range(num_streams)
     ]
     *hidden_layers, head = jax.tree.map(lambda *x: jnp.stack(x), *critic)
-    return ActorCritic(policy, log_std, (*hidden_layers, head._replace(w=value_gain * head.w)))
+    return ActorCritic(
+        policy, log_std, (*hidden_layers, head._replace(w=value_gain * head.w)), body
+    )
 
 
 def values(

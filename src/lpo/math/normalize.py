@@ -1,11 +1,11 @@
-"""Running statistics: moments of a stream of vectors and the normalisation made from them, and
-an average that forgets.
+"""Running statistics: moments of a stream of vectors and the normalisation made from them, for
+one vector and for trees of arrays, and an average that forgets.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, NamedTuple
+from typing import Any, Generic, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +13,7 @@ from jax import Array
 from jaxtyping import Bool, Float, Int
 
 from lpo.math.arrays import Scalar, lift
-from lpo.types import ArrayT
+from lpo.types import ArrayT, Leaf, Obs, ObsSpec
 
 Rows = Float[np.ndarray, "N D"]
 
@@ -90,3 +90,44 @@ def normalizer_host(moments: Moments, clip: float) -> Callable[[Rows], Rows]:
         return np.minimum(y, clip, out=y)
 
     return apply
+
+
+class Observer(NamedTuple):
+    """How networks see an observation: vectors normalised, images and codes as they are."""
+
+    init: Callable[[], Any]  # the moments of each leaf; () where it needs none
+    update: Callable[[Any, Obs, Array], Any]  # (moments, observations [M, …], weight [M])
+    apply: Callable[[Any, Obs], Obs]
+    host: Callable[[Any], Callable[[Obs], Obs]]  # moments -> ``apply`` in NumPy
+
+
+def observer(spec: ObsSpec, clip: float, moving: bool) -> Observer:
+    """Returns the observer of a form of observation; the moments stay as they are but if
+    ``moving``."""
+
+    def init() -> Any:
+        return spec.map(lambda leaf: init_moments(leaf.shape[0]) if is_vector(leaf) else ())
+
+    def update(moments: Any, obs: Obs, weight: Array) -> Any:
+        def one(leaf: Leaf, m: Any, x: Array) -> Any:
+            return update_moments(m, x, weight) if is_vector(leaf) else m
+
+        return spec.map(one, moments, obs) if moving else moments
+
+    def apply(moments: Any, obs: Obs) -> Obs:
+        def one(leaf: Leaf, m: Any, x: Array) -> Array:
+            return normalize(m, x, clip) if is_vector(leaf) else x
+
+        return spec.map(one, moments, obs)
+
+    def host(moments: Any) -> Callable[[Obs], Obs]:
+        see = spec.map(
+            lambda leaf, m: normalizer_host(m, clip) if is_vector(leaf) else lambda x: x, moments
+        )
+        return lambda obs: spec.map(lambda leaf, f, x: f(x), see, obs)
+
+    return Observer(init, update, apply, host)
+
+
+def is_vector(leaf: Leaf) -> bool:
+    return leaf.kind == "vector"

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from functools import partial
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jaxtyping import Bool, Float, Key, PyTree
+from jaxtyping import Bool, Float, Key, PyTree, Shaped
 
 from lpo.math.arrays import Scalar
 from lpo.math.descent import PLAIN, Adam, Apply, Compute
-from lpo.math.distributions import Distribution
+from lpo.math.distributions import Distribution, masked
 from lpo.math.minibatch import sweep
 from lpo.math.nets import ActorCritic, apply_net, values
 from lpo.options import Axis, NonNegative, Positive, PositiveInt, Unit, options
+from lpo.types import Obs
 
 
 @options
@@ -56,13 +58,38 @@ class PPOOptions:
 
 
 class Batch(NamedTuple):
-    """Transitions as the update sees them, one row each."""
+    """Transitions as the update sees them, one row each, or one stretch of them in a row.
 
-    obs: Float[Array, "M O"]  # normalised
+    M rows of numbers [M, d]; with memory M stretches of L steps each [M, L, d].
+    """
+
+    obs: Obs  # normalised
     action: Float[Array, "M A"]
     log_prob: Float[Array, "M 1"]  # of the policy that acted
     advantage: Float[Array, "M 1"]  # Â = α Â_ext + β Â_int
     returns: Float[Array, "M S"]  # value targets
+    allowed: Any = ()  # [M, P] choices that the environment takes; () where it takes all
+    stretch: Any = ()  # what the body needs to go through a stretch; () without memory
+
+
+class Rows(NamedTuple):
+    """A minibatch as the losses see it: rows of numbers."""
+
+    features: Float[Array, "B F"]
+    batch: Batch
+    weight: Float[Array, " B"] | None = None  # of each row; None: one
+
+
+class See(Protocol):
+    def __call__(self, body: Any, batch: Batch, /) -> Rows:
+        """Returns what the networks read of a minibatch, by the parameters of the body."""
+        ...
+
+
+def as_they_are(body: Any, batch: Batch) -> Rows:
+    """Returns rows whose observations are what the networks read."""
+    del body
+    return Rows(batch.obs, batch)
 
 
 Stats: TypeAlias = dict[str, Float[Array, "*_"]]
@@ -84,33 +111,49 @@ def coefficients(c: PPOOptions) -> Coefficients:
     )
 
 
+def average(x: Shaped[Array, "*S B"], weight: Float[Array, " B"] | None) -> Float[Array, "*S"]:
+    """Returns the mean of the rows that count."""
+    return x.mean(-1) if weight is None else (x * weight).sum(-1) / jnp.maximum(weight.sum(), 1)
+
+
+def standard_deviation(x: Float[Array, " B"], weight: Float[Array, " B"] | None) -> Array:
+    """Returns the sample deviation (n - 1), as torch's, of the rows that count."""
+    if weight is None:
+        return x.std(ddof=1)
+    square = (weight * (x - average(x, weight)) ** 2).sum()
+    return jnp.sqrt(square / jnp.maximum(weight.sum() - 1, 1))
+
+
 def loss(
     params: ActorCritic[Array],
     batch: Batch,
     dist: Distribution,
     c: Coefficients,
     apply: Apply = apply_net,
+    see: See = as_they_are,
 ) -> tuple[Float[Array, ""], Stats]:
     """L = −E min(ρÂ, clip(ρ, 1±ε)Â) + c_v Σ_s E(V_s − R_s)² − c_h E H."""
-    outputs = apply(params.policy, batch.obs)
+    features, batch, weight = see(params.body, batch)
+    mean = partial(average, weight=weight)
+    outputs = masked(apply(params.policy, features), batch.allowed, jnp.where)
     log_prob = dist.log_prob(outputs, params.log_std, batch.action)
     advantage = batch.advantage[:, 0]
-    if c.normalize_advantage:  # with the sample std (n − 1), as torch's
-        spread = jnp.maximum(advantage.std(ddof=1), c.advantage_floor)
-        advantage = (advantage - advantage.mean()) / (spread + 1e-8)
+    if c.normalize_advantage:
+        spread = jnp.maximum(standard_deviation(advantage, weight), c.advantage_floor)
+        advantage = (advantage - mean(advantage)) / (spread + 1e-8)
     log_ratio = log_prob - batch.log_prob[:, 0]
     ratio = jnp.exp(log_ratio)
     clipped = jnp.clip(ratio, 1 - c.clip, 1 + c.clip)
-    policy_loss = -jnp.minimum(ratio * advantage, clipped * advantage).mean()
-    value_losses = ((values(params.critics, batch.obs, apply) - batch.returns.T) ** 2).mean(-1)
-    entropy = dist.entropy(outputs, params.log_std).mean()
+    policy_loss = -mean(jnp.minimum(ratio * advantage, clipped * advantage))
+    value_losses = mean((values(params.critics, features, apply) - batch.returns.T) ** 2)
+    entropy = mean(dist.entropy(outputs, params.log_std))
     total = policy_loss + c.value_coef * value_losses.sum() - c.entropy_coef * entropy
     stats = {
         "policy_loss": policy_loss,
         "value_losses": value_losses,
         "entropy": entropy,
-        "kl": (ratio - 1 - log_ratio).mean(),
-        "clip_fraction": (jnp.abs(ratio - 1) > c.clip).mean(),
+        "kl": mean(ratio - 1 - log_ratio),
+        "clip_fraction": mean(jnp.abs(ratio - 1) > c.clip),
     }
     return total, stats
 
@@ -143,6 +186,7 @@ def update(
     epochs: int,
     batch_size: int,
     compute: Compute = PLAIN,
+    see: See = as_they_are,
 ) -> tuple[ActorCritic[Array], PyTree, Stats]:
     """Line 9 of Algorithm 7: optimises π, V_ext and V_int on D_k."""
 
@@ -151,7 +195,7 @@ def update(
     ) -> tuple[tuple[ActorCritic[Array], PyTree], Stats]:
         params, opt_state = carry
         grads, stats = jax.grad(loss, has_aux=True)(
-            params, minibatch, dist, coefficients, compute.apply
+            params, minibatch, dist, coefficients, compute.apply, see
         )
         return compute.descend(adam, params, opt_state, grads), stats
 

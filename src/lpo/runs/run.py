@@ -97,10 +97,12 @@ class Run:
                     self.save_checkpoint()
 
     def warn(self, metrics: dict[str, float]) -> None:
-        size = largest(self.trainer.buffer.obs, self.trainer.buffer.valid)
+        buffer, drifts = self.trainer.buffer, []
+        if self.trainer.env.codec.spec.size is not None:
+            drifts = self.drift.look(largest(buffer.obs, buffer.valid), self.env_steps)
         small = self.small.look(metrics["rollout/reward_max"], self.env_steps)
         endless = self.endless.look(metrics, self.env_steps)
-        for message in (*self.drift.look(size, self.env_steps), *small, *endless):
+        for message in (*drifts, *small, *endless):
             warnings.warn(message, stacklevel=2)
 
     def timing(self, steps: int, before: dict[str, float]) -> dict[str, float]:
@@ -216,13 +218,14 @@ def make_trainer(c: Config, env: Any = None, eval_env: Any = None) -> Trainer:
 
     An object cannot be copied, so there are evaluations only if the user also passes ``eval_env``.
     """
-    train_env = c.task.make(env=env)
+    flat = c.network.flat
+    train_env = c.task.make(env=env, flat=flat)
     single = isinstance(env, gymnasium.Env | VectorEnv)
     if c.evaluation.every == 0 or (eval_env is None and single):
         return Trainer(c, train_env)
     source = env if eval_env is None else eval_env
     episodes = count_of(source).get("num_envs", c.evaluation.episodes)
-    return Trainer(c, train_env, c.task.make(episodes, source))
+    return Trainer(c, train_env, c.task.make(episodes, source, flat=flat))
 
 
 def count_of(env: Any) -> dict[str, int]:

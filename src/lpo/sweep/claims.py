@@ -63,15 +63,15 @@ test.__test__ = False  # type: ignore[attr-defined]  # no test of pytest
 
 def acting(group: Any) -> dict[str, Any]:
     """Returns what the policies of a group need to act."""
-    train = group.train
-    return {"policy": train.params.policy, "log_std": train.params.log_std,
+    train, params = group.train, group.train.params
+    return {"policy": params.policy, "log_std": params.log_std, "body": params.body,
             "moments": train.moments}  # fmt: skip
 
 
 def acting_by(group: Any, own: dict[str, Any]) -> Any:
     """Returns the group with other policies."""
     train = group.train
-    params = train.params._replace(policy=own["policy"], log_std=own["log_std"])
+    params = train.params._replace(**{k: v for k, v in own.items() if k != "moments"})
     return group._replace(train=train._replace(params=params, moments=own["moments"]))
 
 

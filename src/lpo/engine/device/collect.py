@@ -15,10 +15,10 @@ from jax import Array
 
 from lpo.engine.device.setting import Setting, overflowed
 from lpo.engine.device.state import Axes, Ended, Group, Moving, Walk, choose, stream
-from lpo.engine.learner import ACT, ROLL_IN, TrainState
+from lpo.engine.learner import ACT, ROLL_IN, TrainState, viewed
 from lpo.envs.device.worlds import Stepped, World
 from lpo.switch import Look, Rows
-from lpo.types import Rollout
+from lpo.types import Obs, Rollout
 
 
 def collect(s: Setting, group: Group, axes: Axes, until: Array) -> Walk:
@@ -60,18 +60,22 @@ def set_out(s: Setting, group: Group, axes: Axes, until: Array) -> Walk:
 
 def empty(s: Setting, runs: int) -> Rollout:
     shape = (s.rows, runs, s.num_envs)
-    size, dist = s.space.obs_size, s.parts.dist
+    dist = s.parts.dist
+
+    def room(*lead: int) -> Obs:
+        return s.space.obs.map(lambda leaf: jnp.zeros((*lead, *leaf.shape), leaf.dtype))
+
     return Rollout(
-        obs=jnp.zeros((*shape, size)),
+        obs=room(*shape),
         action=jnp.zeros((*shape, dist.action_size)),
         reward=jnp.zeros(shape),
         terminated=jnp.zeros(shape, bool),
         truncated=jnp.zeros(shape, bool),
-        next_obs=jnp.zeros((*shape, size)),
+        next_obs=room(*shape),
         valid=jnp.zeros(shape, bool),
         start=jnp.zeros(shape, bool),
         taken=jnp.zeros(shape, bool),
-        last_obs=jnp.zeros((runs, s.num_envs, size)),
+        last_obs=room(runs, s.num_envs),
     )
 
 
@@ -81,20 +85,19 @@ def empty(s: Setting, runs: int) -> Rollout:
 def step(s: Setting, walk: Walk, group: Group, axes: Axes, params: dict[str, Array]) -> Walk:
     """One step of every world; those of a run that waits stand still."""
     now = walk.moving
-    action = jax.vmap(partial(act, s))(
-        group.train, group.known, now.plans, now.worlds.obs, now.env_steps, dict(axes)
-    )
+    memory, action = jax.vmap(partial(act, s))(group.train, group.known, now, dict(axes))
     worlds, out = s.simulate(now.worlds, action, params, s.env)
-    return record(s, walk, group, axes, action, worlds, out)
+    return record(s, walk, group, axes, action, worlds, out, memory)
 
 
-def act(
-    s: Setting, state: TrainState, known: Any, plans: Any, obs: Array, steps: Array, axes: Axes
-) -> Array:
-    """Actions [N] of one run: the policy's, or those of a roll-in."""
+def act(s: Setting, state: TrainState, known: Any, now: Moving, axes: Axes) -> tuple[Any, Array]:
+    """Returns the memories and the actions [N] of one run: the policy's, or those of a roll-in."""
+    obs, steps = now.worlds.obs, now.env_steps
     key = jax.random.fold_in(stream(state.seed, ACT), steps)
-    action = s.parts.dist.act(s.outputs(state, obs), state.params.log_std, key)
-    return s.start(axes).act(known, plans, obs, action, roll_key(state.seed, steps, 0))
+    memory, outputs = s.outputs(state, now.memory, obs, now.lengths == 0)
+    action = s.parts.dist.act(outputs, state.params.log_std, key)
+    rolled = s.start(axes).act(known, now.plans, obs, action, roll_key(state.seed, steps, 0))
+    return memory, rolled
 
 
 def follow(
@@ -110,7 +113,14 @@ def roll_key(seed: Array, steps: Array, which: int) -> Array:
 
 
 def record(
-    s: Setting, walk: Walk, group: Group, axes: Axes, action: Array, worlds: World, out: Stepped
+    s: Setting,
+    walk: Walk,
+    group: Group,
+    axes: Axes,
+    action: Array,
+    worlds: World,
+    out: Stepped,
+    memory: Any,
 ) -> Walk:
     """Adds a step of every world to the rollout."""
     now = walk.moving
@@ -131,14 +141,17 @@ def record(
     row = (now.worlds.obs, action, out.reward, out.terminated, out.truncated, out.next_obs, valid)
     row += (now.lengths == 0, jnp.broadcast_to(active[:, None], valid.shape))
     write = partial(jax.lax.dynamic_update_index_in_dim, index=walk.row, axis=0)
-    names = Rollout._fields[:-1]
-    new = {n: write(getattr(walk.buffer, n), x) for n, x in zip(names, row, strict=True)}
+    names = Rollout._fields[:-2]
+    new = {
+        n: jax.tree.map(write, getattr(walk.buffer, n), x) for n, x in zip(names, row, strict=True)
+    }
     moved = Moving(
         worlds=worlds,
         returns=jnp.where(done, 0.0, ret),
         lengths=jnp.where(done, 0, length),
         env_steps=now.env_steps + s.num_envs,
         plans=plans,
+        memory=memory,
     )
     return walk._replace(
         row=walk.row + 1,
@@ -192,11 +205,11 @@ def updates(s: Setting, walk: Walk, axes: Axes):
     """(fire, state, metrics) of every switch."""
 
     def of_run(state: Any, buffer: Rollout, seen: Array, axes: Axes):
-        rows = Look(buffer, Rows(seen, walk.row))
+        rows = Look(viewed(s.parts, buffer), Rows(seen, walk.row))
         fire, state, metrics = s.parts_of(axes).switch.update(state, rows)
         return jnp.asarray(fire), state, {k: jnp.asarray(v) for k, v in metrics.items()}
 
-    buffer = Rollout(*(1 for _ in Rollout._fields[:-1]), 0)  # type: ignore[arg-type]
+    buffer = Rollout(*(1 for _ in Rollout._fields[:-2]), 0, 0)  # type: ignore[arg-type]
     ask_all = jax.vmap(of_run, in_axes=(0, buffer, 0, 0))
     return ask_all(walk.switch, walk.buffer, walk.seen, dict(axes))
 

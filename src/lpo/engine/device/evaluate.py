@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +13,7 @@ from lpo.engine.device.setting import Setting, overflowed
 from lpo.engine.device.state import Axes, Group, stream, unflat
 from lpo.engine.learner import EVAL, TrainState
 from lpo.envs.device.worlds import begin
+from lpo.types import Obs
 
 SAMPLED = 1 << 30  # what tells the episodes of sampled actions from the others
 
@@ -44,20 +46,24 @@ def score_episodes(
     blank = jnp.zeros((runs, c.episodes))
 
     def step(carry):
-        t, worlds, ret, length, success, overflow, running = carry
+        t, worlds, memory, begins, ret, length, success, overflow, running = carry
         noise = jax.vmap(lambda key: jax.random.fold_in(key, t))(now)
         act = partial(act_to_score, s, deterministic=deterministic)
-        action = jax.vmap(act)(group.train, worlds.obs, noise)
+        memory, action = jax.vmap(act)(group.train, memory, worlds.obs, begins, noise)
         worlds, out = s.simulate(worlds, action, params, s.held_out)
         ret, length = ret + out.reward * running, length + running
         ends = running & (out.terminated | out.truncated)
         success = success | (ends & s.succeeded(out, ret))
         overflow = jnp.maximum(overflow, overflowed(out, ret.shape))
-        return t + 1, worlds, ret, length, success, overflow, running & ~ends
+        begins = out.terminated | out.truncated
+        return t + 1, worlds, memory, begins, ret, length, success, overflow, running & ~ends
 
     limit = min(c.max_steps, s.space.horizon or c.max_steps)
-    start = (jnp.int32(0), worlds, blank, blank, blank > 0, blank, blank == 0)
-    _, _, ret, length, success, overflow, _ = jax.lax.while_loop(
+    memory = s.no_memory(runs, c.episodes)
+    start = (
+        jnp.int32(0), worlds, memory, blank == 0, blank, blank, blank > 0, blank, blank == 0
+    )  # fmt: skip
+    _, _, _, _, ret, length, success, overflow, _ = jax.lax.while_loop(
         lambda carry: (carry[0] < limit) & carry[-1].any(), step, start
     )
     scores = {
@@ -71,13 +77,19 @@ def score_episodes(
 
 
 def act_to_score(
-    s: Setting, state: TrainState, obs: Array, key: Array, deterministic: bool
-) -> Array:
-    """Actions [E] of one run in an evaluation: the most likely ones, or drawn."""
-    outputs = s.outputs(state, obs)
+    s: Setting,
+    state: TrainState,
+    memory: Any,
+    obs: Obs,
+    begins: Array,
+    key: Array,
+    deterministic: bool,
+) -> tuple[Any, Array]:
+    """The memories and actions [E] of one run in an evaluation: the most likely ones, or drawn."""
+    memory, outputs = s.outputs(state, memory, obs, begins)
     if deterministic:
-        return s.parts.dist.act_mode(outputs)
-    return s.parts.dist.act(outputs, state.params.log_std, key)
+        return memory, s.parts.dist.act_mode(outputs)
+    return memory, s.parts.dist.act(outputs, state.params.log_std, key)
 
 
 def normalized(s: Setting, ret: Array) -> dict[str, Array]:

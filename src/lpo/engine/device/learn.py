@@ -10,7 +10,7 @@ from jax import Array
 
 from lpo.engine.device.setting import Setting
 from lpo.engine.device.state import Axes, Ended, Group, Walk, choose, stream
-from lpo.engine.learner import START, TrainState
+from lpo.engine.learner import START, TrainState, viewed
 from lpo.engine.learner import learn as learn_from
 from lpo.types import Rollout
 
@@ -19,12 +19,14 @@ def learn(s: Setting, walk: Walk, group: Group, axes: Axes) -> tuple[Group, dict
     """Lines 7 to 10; a run that has collected nothing stays as it is. Metrics [R]."""
     worked = walk.rows > 0
     rollout = jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), walk.buffer)
-    rollout = rollout._replace(last_obs=walk.moving.worlds.obs)
+    rollout = rollout._replace(last_obs=walk.moving.worlds.obs, memory=group.moving.memory)
 
     def learn_one(state: TrainState, known: Any, rollout: Rollout, axes: Axes, steps: Array):
         train, metrics = learn_from(s.parts_of(axes), state, rollout)
         key = jax.random.fold_in(stream(state.seed, START), steps)
-        known, covered = s.start(axes).update(known, state.params, state.moments, rollout, key)
+        known, covered = s.start(axes).update(
+            known, state.params, state.moments, viewed(s.parts, rollout), key
+        )
         return train, known, metrics | covered
 
     rows: Any = Rollout(*(0 for _ in Rollout._fields))

@@ -63,6 +63,7 @@ class Program:
             lengths=zero.astype(jnp.int32),
             env_steps=jnp.zeros(count, jnp.int32),
             plans=plans,
+            memory=s.no_memory(count, s.num_envs),
         )
         return Group(train, switch, known, moving)
 

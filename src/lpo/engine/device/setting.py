@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,8 +16,9 @@ from lpo.envs.device.base import DeviceEnv
 from lpo.envs.device.worlds import Stepped, World, advance
 from lpo.errors import LPOError
 from lpo.math.descent import Compute
-from lpo.math.normalize import normalize
+from lpo.math.distributions import masked
 from lpo.start.base import OnDevice
+from lpo.types import Obs, vector
 
 
 class Setting:
@@ -26,7 +28,8 @@ class Setting:
         self.config, self.env, self.compute = c, env, compute
         self.held_out: DeviceEnv = getattr(env, "held_out", env)  # what evaluations play
         horizon = env.description.get("horizon", env.horizon)
-        self.space = Space(env.obs_size, env.action, horizon)
+        obs = getattr(env, "obs", None) or vector(env.obs_size)
+        self.space = Space(obs, env.action, horizon)
         self.parts = assemble(c, problem_of(c, self.space, compute))
         if self.parts.start.on_device is None:
             raise LPOError(
@@ -63,10 +66,18 @@ class Setting:
         assert start is not None  # asked for in __init__
         return start
 
-    def outputs(self, state: TrainState, obs: Array) -> Array:
-        """Returns the outputs of the policy of one run."""
-        seen = normalize(state.moments, obs, self.config.network.obs_clip)
-        return self.compute.apply(state.params.policy, seen)
+    def no_memory(self, runs: int, worlds: int) -> Any:
+        """Returns the memories [R, N, …] of the policies before an episode."""
+        memory = self.parts.sight.body.memory(worlds)
+        return jax.tree.map(lambda x: jnp.zeros((runs, *x.shape), x.dtype), memory)
+
+    def outputs(self, state: TrainState, memory: Any, obs: Obs, begins: Array) -> tuple[Any, Array]:
+        """Returns the memory and the outputs of the policy of one run after a step."""
+        sight, params = self.parts.sight, state.params
+        seen = sight.observer.apply(state.moments, sight.view(obs))
+        memory, features = sight.body.step(params.body, memory, seen, begins)
+        outputs = self.compute.apply(params.policy, features)
+        return memory, masked(outputs, sight.allowed(obs), jnp.where)
 
     def simulate(
         self, worlds: World, action: Array, params: dict[str, Array], env: DeviceEnv

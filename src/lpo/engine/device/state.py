@@ -25,6 +25,7 @@ class Moving(NamedTuple):
     lengths: Array  # [R, N]
     env_steps: Array  # [R]
     plans: Any  # of the start
+    memory: Any = ()  # [R, N, …] of the policies
 
 
 class Group(NamedTuple):

@@ -20,10 +20,10 @@ import numpy as np
 from lpo.envs.angles import described
 from lpo.envs.codec import Codec
 from lpo.envs.faults import check_finite
-from lpo.envs.host.frame import SUCCEEDED, empty
+from lpo.envs.host.frame import SUCCEEDED
 from lpo.envs.host.stepper import Played, Stepper
 from lpo.errors import LPOError
-from lpo.types import Step
+from lpo.types import Obs, Step
 
 # When ``env_workers`` is "auto", by benchmarks/workers.py:
 PATIENCE = 1.0  # seconds of steps before the choice: about what it costs to start the processes
@@ -53,6 +53,11 @@ class Choice:
         return self.seconds > SLOW * self.steps
 
 
+def as_numbers(rows: np.ndarray) -> np.ndarray:
+    """Returns rows as they are, or the bytes of rows that have fields."""
+    return rows if rows.dtype.names is None else rows.view(np.uint8).reshape(len(rows), -1)
+
+
 class EpisodeBatch:
     """Environments that ``stepper`` steps; a ``BatchEnv``.
 
@@ -78,17 +83,17 @@ class EpisodeBatch:
         self._episode = [0] * self.num_envs
         self._next_seeds = np.zeros(self.num_envs, np.int64)
         self._actions: list[list[np.ndarray]] = [[] for _ in range(self.num_envs)]
-        self._obs = empty(self.observation_space, self.num_envs)
+        self._obs = self.codec.rows.empty(self.num_envs)
 
-    def reset(self, seed: int) -> np.ndarray:
+    def reset(self, seed: int) -> Obs:
         """Starts every environment on episode 0 of ``seed``."""
         self._seed = int(seed)
         self._episode = [-1] * self.num_envs
         self._next_seeds[:] = [self._seed_of(i, 0) for i in range(self.num_envs)]
-        obs = empty(self.observation_space, self.num_envs)
+        obs = self.codec.rows.empty(self.num_envs)
         self._begin(list(range(self.num_envs)), obs)
         self._obs = obs.copy()
-        return obs
+        return self.codec.views(obs)
 
     def step(self, action: np.ndarray) -> Step:
         """Takes one step in every environment; an ended episode is followed by the next one."""
@@ -111,8 +116,8 @@ class EpisodeBatch:
         self._obs = obs.copy()
         if self._choice is not None and self._choice.due(time.perf_counter() - began):
             self._choose(self._choice)
-        valid = np.ones(self.num_envs, bool)
-        return Step(obs, reward, terminated, truncated, next_obs, valid, success)
+        valid, see = np.ones(self.num_envs, bool), self.codec.views
+        return Step(see(obs), reward, terminated, truncated, see(next_obs), valid, success)
 
     def _begin(self, rows: list[int], obs: np.ndarray) -> None:
         """Begins the next episode of ``rows``; what the policy sees then goes into ``obs``."""
@@ -170,16 +175,17 @@ class EpisodeBatch:
             "episode": np.array(self._episode, np.int64),
             "elapsed": np.array([self._age(i) for i in range(self.num_envs)], np.int64),
             "actions": np.concatenate([played.actions for played in self._current()]),
-            "obs": self._obs,
+            "obs": as_numbers(self._obs),
         }
 
-    def set_state(self, state: dict[str, np.ndarray]) -> np.ndarray:
+    def set_state(self, state: dict[str, np.ndarray]) -> Obs:
         """Replays the saved episodes; raises if the observations differ."""
         saved = np.asarray(state["obs"])
-        if saved.shape != self._obs.shape:
+        needed = as_numbers(self._obs).shape
+        if saved.shape != needed:
             raise LPOError(
                 f"The saved observations of {self._name} have shape {saved.shape} and this batch "
-                f"needs {self._obs.shape}; resume with the num_envs of the run that saved them."
+                f"needs {needed}; resume with the num_envs of the run that saved them."
             )
         self._seed = int(state["seed"][0])
         self._episode = [int(k) for k in state["episode"]]
@@ -190,7 +196,7 @@ class EpisodeBatch:
         obs, ended = self._stepper.replay(self._current())
         self._check(obs, saved, ended)
         self._obs = obs.copy()
-        return obs
+        return self.codec.views(obs)
 
     def _check(self, obs: np.ndarray, saved: np.ndarray, ended: set[int]) -> None:
         """Raises where a replayed episode has led to another observation than the first time."""

@@ -12,7 +12,8 @@ import tempfile
 from typing import Any, NamedTuple
 
 import numpy as np
-from gymnasium import spaces
+
+from lpo.envs.codec import Rows
 
 UNSAID, FAILED, SUCCEEDED = -1, 0, 1  # what the last information of an episode says of success
 ALIGNED = 64  # bytes: where each array begins
@@ -32,16 +33,11 @@ class Frame(NamedTuple):
     since: np.ndarray  # [N] when the call that is under way began, by the monotonic clock; else 0
 
 
-def empty(space: spaces.Space[Any], number: int) -> np.ndarray:
-    """Returns rows for ``number`` observations or actions of a flat space."""
-    return np.empty((number, *(space.shape or ())), space.dtype)
-
-
-def layout(num_envs: int, obs: spaces.Space[Any], action: spaces.Space[Any]) -> Frame:
+def layout(num_envs: int, obs: Rows, action: Rows) -> Frame:
     """Returns a shape and a dtype for each array."""
     one = (num_envs,)
-    seen: Any = (num_envs, *(obs.shape or ())), obs.dtype
-    done: Any = (num_envs, *(action.shape or ())), action.dtype
+    seen: Any = (num_envs, *obs.shape), obs.dtype
+    done: Any = (num_envs, *action.shape), action.dtype
     flag, real = (one, np.dtype(bool)), (one, np.dtype(np.float64))
     rows: Any = done, (one, np.dtype(np.int64)), seen, seen, real, flag, flag
     return Frame(*rows, (one, np.dtype(np.int8)), real)  # type: ignore[arg-type]

@@ -114,7 +114,7 @@ class NativeBatch:
         size = self._nq + self._nv - 1
         plain = spaces.Box(-np.inf, np.inf, (size,), dtype=np.float64)
         self.codec = Codec(self.task.id, plain, self.action_space, self._angles)
-        self.observation_space: spaces.Box = self.codec.observation_space
+        self.observation_space = self.codec.observation_space
 
     def reset(self, seed: int) -> np.ndarray:
         """Starts every environment; environment ``i`` draws from its own stream ``seed + i``."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from lpo.envs.codec import Codec
 from lpo.envs.faults import Misfit, broken, limited
-from lpo.envs.host.frame import FAILED, SUCCEEDED, UNSAID, empty
+from lpo.envs.host.frame import FAILED, SUCCEEDED, UNSAID
 from lpo.envs.success import reported
 
 Age = Callable[[int], int]  # the steps of an environment in its episode
@@ -98,7 +98,7 @@ class LocalStepper:
     def step(self, taken: np.ndarray, seeds: np.ndarray, age: Age) -> Stepped:
         del seeds  # ``begin`` gets them when they are needed
         n, decoded = self.num_envs, self._codec.action(taken)
-        next_obs, reward = empty(self._codec.observation_space, n), np.empty(n)
+        next_obs, reward = self._codec.rows.empty(n), np.empty(n)
         terminated, truncated = np.empty(n, bool), np.empty(n, bool)
         success, codec = None, self._codec
         for i, env in enumerate(self._envs):
@@ -114,7 +114,7 @@ class LocalStepper:
         return Stepped(next_obs, reward, terminated, truncated, success)
 
     def replay(self, episodes: Sequence[Played]) -> tuple[np.ndarray, set[int]]:
-        obs, ended = empty(self._codec.observation_space, self.num_envs), set()
+        obs, ended = self._codec.rows.empty(self.num_envs), set()
         for row, seed, actions in episodes:
             age = 0
             try:

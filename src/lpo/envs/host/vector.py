@@ -17,7 +17,7 @@ from lpo.envs.faults import broken, check_finite, limited
 from lpo.envs.specs import declared
 from lpo.envs.success import name_in
 from lpo.errors import LPOError
-from lpo.types import Step
+from lpo.types import Obs, Step
 
 
 def autoreset_mode(env: VectorEnv) -> AutoresetMode:
@@ -40,7 +40,13 @@ class VectorBatch:
 
     resumable = False
 
-    def __init__(self, env: VectorEnv, angles: Angles = (), step_timeout: float | None = None):
+    def __init__(
+        self,
+        env: VectorEnv,
+        angles: Angles = (),
+        step_timeout: float | None = None,
+        flat: bool = True,
+    ):
         self._env: VectorEnv = limited(env, step_timeout)
         self._mode = autoreset_mode(env)
         self.num_envs = env.num_envs
@@ -48,7 +54,7 @@ class VectorBatch:
         name = spec.id if spec is not None else type(env.unwrapped).__name__
         self._name = str(told.get("id", name))
         self.codec = Codec(
-            self._name, env.single_observation_space, env.single_action_space, angles
+            self._name, env.single_observation_space, env.single_action_space, angles, flat
         )
         self.observation_space = self.codec.observation_space
         self.action_space = self.codec.action_space
@@ -67,12 +73,12 @@ class VectorBatch:
         self._done = np.zeros(self.num_envs, bool)  # of the step before
         self._elapsed = np.zeros(self.num_envs, np.int64)
 
-    def reset(self, seed: int) -> np.ndarray:
+    def reset(self, seed: int) -> Obs:
         """Starts every environment; the vector environment makes their seeds from ``seed``."""
         self._done = np.zeros(self.num_envs, bool)
         self._elapsed[:] = 0
         self._started = True
-        return self._reset(seed=int(seed))
+        return self.codec.views(self._reset(seed=int(seed)))
 
     def _reset(self, **arguments: Any) -> np.ndarray:
         try:
@@ -109,8 +115,8 @@ class VectorBatch:
         self._elapsed[done] = 0
         if done.any() and self._mode == AutoresetMode.DISABLED:
             obs = self._reset(options={"reset_mask": done.copy()})
-        self._done = done
-        return Step(obs, reward, terminated, truncated, next_obs, valid, success)
+        self._done, see = done, self.codec.views
+        return Step(see(obs), reward, terminated, truncated, see(next_obs), valid, success)
 
     def _step(
         self, actions: Any
@@ -163,7 +169,7 @@ class VectorBatch:
             "function that makes one environment, with num_envs, for a run that can resume."
         )
 
-    def set_state(self, state: dict[str, np.ndarray]) -> np.ndarray:
+    def set_state(self, state: dict[str, np.ndarray]) -> Obs:
         """Raises: the state of a vector environment cannot be set."""
         del state
         return self.get_state()["obs"]

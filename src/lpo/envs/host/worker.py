@@ -75,7 +75,7 @@ class Worker:
         make, timeout = read_maker(task["maker"]), task["step_timeout"]
         envs = distinct([make() for _ in self.rows])
         spaces = envs[0].observation_space, envs[0].action_space
-        self.codec = Codec(task["name"], *spaces, task["angles"])
+        self.codec = Codec(task["name"], *spaces, task["angles"], task["flat"])
         self.envs = {i: limited(e, timeout) for i, e in zip(self.rows, envs, strict=True)}
         self.calls: dict[bytes, Callable[[bytes], list[Failure]]] = {
             BEGIN: self.begin,

@@ -54,7 +54,7 @@ class WorkerStepper:
         self.num_envs, self._name, self._timeout = num_envs, name, step_timeout
         edges = [num_envs * k // number for k in range(number + 1)]
         self._rows = list(itertools.starmap(range, itertools.pairwise(edges)))
-        shapes = layout(num_envs, codec.observation_space, codec.action_space)
+        shapes = layout(num_envs, codec.rows, codec.action_rows)
         memory = shared_file(size_of(shapes))
         self._frame = mapped(memory, shapes)
         self._frame.since[:] = 0.0
@@ -68,7 +68,8 @@ class WorkerStepper:
             "maker": maker,
             "name": name,
             "angles": codec.angles,
-            "shapes": [(shape, dtype.str) for shape, dtype in shapes],
+            "flat": codec.flat,
+            "shapes": [(shape, np.lib.format.dtype_to_descr(dtype)) for shape, dtype in shapes],
             "step_timeout": step_timeout,
             "flags": SPEAKS_FLAGS.get(),
         }

@@ -1,0 +1,171 @@
+"""Networks: encoders for the leaves of an observation, joined. Images go through convolutions."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from lpo.math.arrays import lift
+from lpo.math.nets import Layer, Net, orthogonal_layers
+from lpo.network.base import Heads, Network, NetworkPart, as_it_is, feed_forward
+from lpo.options import PositiveInt, Short, options
+from lpo.types import Leaf, Obs, ObsSpec
+
+# (channels, side of the kernel, stride) of each layer, by the shorter side of an image.
+FRAMES = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # Mnih et al. (2015), from 36 on
+PICTURES = ((16, 3, 1), (32, 3, 2), (64, 3, 2))  # from 12 on
+GRIDS = ((16, 2, 1), (32, 2, 1), (64, 2, 1))  # from 4 on
+LAYERS = ((36, FRAMES), (12, PICTURES), (4, GRIDS), (0, ()))
+SQUARE_ROOT_2 = float(np.sqrt(2))
+
+
+class Encoders(Heads):
+    """Convolutions for images, joined with the other leaves of an observation."""
+
+    features: int
+
+    def make(self, spec: ObsSpec) -> Network:
+        return as_it_is(spec.size) if spec.size is not None else joined(spec, self.features)
+
+
+@NetworkPart.kinds.add
+@options
+class Auto(Encoders):
+    """What fits the observation: mlp for a vector, convolutions for images."""
+
+    kind: ClassVar[str] = "auto"
+    features: Annotated[PositiveInt, Short("image_features")] = 256
+    """Numbers that the convolutions make of an image."""
+
+
+@NetworkPart.kinds.add
+@options
+class CNN(Encoders):
+    """Convolutions, for small grids of codes too, which mlp reads as one vector."""
+
+    kind: ClassVar[str] = "cnn"
+    flat: ClassVar[bool] = False
+    features: Annotated[PositiveInt, Short("image_features")] = 256
+    """Numbers that the convolutions make of an image."""
+
+
+def joined(spec: ObsSpec, features: int) -> Network:
+    """Returns encoders for the leaves of ``spec``, whose features follow one another."""
+    leaves = spec.leaves
+    size = sum(leaf.shape[0] if leaf.kind == "vector" else features for _, leaf in leaves)
+
+    def init(key: Array) -> tuple[Net, ...]:
+        keys = [jax.random.fold_in(key, i) for i in range(len(leaves))]
+        return tuple(
+            init_encoder(k, leaf, features) for k, (_, leaf) in zip(keys, leaves, strict=True)
+        )
+
+    def with_(encode: Any, concatenate: Any):
+        def apply(params: tuple[Net, ...], obs: Obs) -> Any:
+            given = [obs] if spec.bare else [obs[path] for path, _ in leaves]
+            parts = [
+                x if leaf.kind == "vector" else encode(net, leaf, x)
+                for net, (_, leaf), x in zip(params, leaves, given, strict=True)
+            ]
+            return parts[0] if len(parts) == 1 else concatenate(parts, axis=-1)
+
+        return apply
+
+    on_host = with_(encoded_host, np.concatenate)
+
+    def host(params: tuple[Net, ...]):
+        params = jax.tree.map(np.asarray, params)
+        return lambda obs: on_host(params, obs)
+
+    return feed_forward(size, init, with_(encoded, jnp.concatenate), host)
+
+
+# -- the form of an image
+
+
+def image_shape(leaf: Leaf) -> tuple[int, int, int]:
+    """Returns height, width and channels of a leaf as the convolutions see it."""
+    if leaf.kind == "grid":
+        return leaf.shape[0], leaf.shape[1], sum(leaf.sizes)
+    *stack, a, b, c = leaf.shape
+    frames = stack[0] if stack else 1
+    return (b, c, a * frames) if channels_first(leaf.shape) else (a, b, c * frames)
+
+
+def channels_first(shape: tuple[int, ...]) -> bool:
+    """Returns whether an image is [C, H, W] and not [H, W, C]: the channels are the fewest."""
+    return shape[-3] < shape[-1]
+
+
+def upright(x: Any, leaf: Leaf) -> Any:
+    """Returns images [M, *shape] as [M, H, W, C]; frames of a stack become channels."""
+    if channels_first(leaf.shape):
+        x = x.swapaxes(-3, -2).swapaxes(-2, -1)
+    if len(leaf.shape) == 4:
+        x = x.swapaxes(-4, -3).swapaxes(-3, -2)  # [M, K, H, W, C] -> [M, H, W, K, C]
+        x = x.reshape(*x.shape[:-2], -1)
+    return x
+
+
+def pixels(x: Any, leaf: Leaf, numpy: Any) -> Any:
+    """Returns images as floats: bytes from 0 to 1, codes one-hot."""
+    if leaf.kind == "image":
+        return upright(x, leaf).astype(np.float32) * np.float32(1 / 255)
+    named = [x[..., i, None] == numpy.arange(n, dtype=np.uint8) for i, n in enumerate(leaf.sizes)]
+    return numpy.concatenate(named, axis=-1).astype(np.float32)
+
+
+def layers_of(leaf: Leaf) -> tuple[tuple[int, int, int], ...]:
+    side = min(image_shape(leaf)[:2])
+    return next(layers for least, layers in LAYERS if side >= least)
+
+
+# -- convolutions
+
+
+def init_encoder(key: Array, leaf: Leaf, features: int) -> Net:
+    """Returns orthogonal layers: convolutions [k·k·C, channels], then a dense one."""
+    if leaf.kind == "vector":
+        return ()
+    height, width, channels = image_shape(leaf)
+    shapes = []
+    for out, side, stride in layers_of(leaf):
+        shapes.append((side * side * channels, out))
+        height, width = (height - side) // stride + 1, (width - side) // stride + 1
+        channels = out
+    shapes.append((height * width * channels, features))
+    return orthogonal_layers(key, shapes, [SQUARE_ROOT_2] * len(shapes))
+
+
+def encoded(net: Net[Array], leaf: Leaf, x: Array) -> Array:
+    """Returns the features [M, F] of images [M, *shape]."""
+    x = pixels(x, leaf, jnp)
+    for (w, b), (_, side, stride) in zip(net[:-1], layers_of(leaf), strict=True):
+        kernel = w.reshape(side, side, x.shape[-1], -1)
+        x = jax.lax.conv_general_dilated(
+            x, kernel, (stride, stride), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
+        )
+        x = jax.nn.relu(x + lift(b, x))
+    dense = net[-1]
+    x = x.reshape(len(x), -1) @ dense.w
+    return jax.nn.relu(x + lift(dense.b, x))
+
+
+def encoded_host(net: Net[np.ndarray], leaf: Leaf, x: np.ndarray) -> np.ndarray:
+    """Returns ``encoded`` in NumPy, for acting."""
+    x = pixels(x, leaf, np)
+    for layer, (_, side, stride) in zip(net[:-1], layers_of(leaf), strict=True):
+        windows = np.lib.stride_tricks.sliding_window_view(x, (side, side), axis=(1, 2))
+        windows = windows[:, ::stride, ::stride].transpose(0, 1, 2, 4, 5, 3)
+        x = dense_host(layer, windows.reshape(*windows.shape[:3], -1))
+    return dense_host(net[-1], x.reshape(len(x), -1))
+
+
+def dense_host(layer: Layer[np.ndarray], x: np.ndarray) -> np.ndarray:
+    x = x @ layer.w
+    x += layer.b
+    return np.maximum(x, 0, out=x)
