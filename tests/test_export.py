@@ -137,7 +137,7 @@ def test_the_file_says_what_it_is(tmp_path):
 def test_a_graph_that_acts_otherwise_is_not_written(tmp_path, monkeypatch):
     """For instance because the policy has learned a new transform and the export has not."""
     policy = policy_on(VECTOR, ACTIONS["box"])
-    monkeypatch.setattr(policy.actor, "normalize", np.cos)
+    monkeypatch.setattr(policy.actor, "see", np.cos)
     with pytest.raises(LPOError, match="was not written"):
         export_onnx(policy, tmp_path / "policy.onnx")
     assert not any(tmp_path.iterdir())

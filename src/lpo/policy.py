@@ -108,7 +108,7 @@ class Policy:
         with the next observation, and in ``episode_start`` whether that begins an episode.
         """
         obs, batched = batch_observation(self.codec, observation)
-        if not np.isfinite(obs).all():
+        if not all(np.isfinite(x).all() for x in jax.tree.leaves(obs)):
             raise LPOError(
                 "predict got an observation with NaN or an infinite number; the policy was never "
                 "trained on one, so correct what makes it."

@@ -8,6 +8,7 @@ from lpo.errors import LPOError
 from lpo.math.descent import PLAIN, Compute
 from lpo.math.distributions import Distribution
 from lpo.math.features import Inputs, Reader, reader
+from lpo.math.images import Plain, coarse, greys, plain
 from lpo.types import ObsSpec
 
 
@@ -35,11 +36,24 @@ class Problem(NamedTuple):
         size = self.seen.size
         if size is None:
             raise LPOError(
-                f"This part reads one vector, and the task observes {self.obs.words}; choose "
-                "--bonus rnd, counts or none, or name vectors with --bonus-keys."
+                f"This part reads one vector, and the task observes {self.obs.words}; read it "
+                "by problem.plain, or leave the part out."
             )
         return size
 
-    def reader(self, inputs: Inputs) -> Reader:
-        """Returns the size of ``inputs`` ("sa", "next" or "s") and the function that reads them."""
-        return reader(inputs, self.obs_size, self.dist.num_outputs, self.dist.features)
+    @property
+    def plain(self) -> Plain:
+        """An observation as one vector, in which pictures are small and grey."""
+        return plain(self.seen, greys)
+
+    @property
+    def cells(self) -> Plain:
+        """An observation as one vector that is known again: pictures have few cells and shades."""
+        return plain(self.seen, coarse)
+
+    def reader(self, inputs: Inputs, form: Plain | None = None) -> Reader:
+        """Returns the size of ``inputs`` ("sa", "next" or "s") and the function that reads them.
+
+        ``form`` makes a vector of an observation; by default it is ``plain``.
+        """
+        return reader(inputs, form or self.plain, self.dist.num_outputs, self.dist.features)

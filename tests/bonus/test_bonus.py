@@ -12,12 +12,15 @@ from hypothesis import strategies as st
 from jax import Array
 
 from lpo.bonus import Bonus, none, rnd, scaled
+from lpo.bonus.eye import of_vector
 from lpo.bonus.scale import Scale, by_returns, by_size, discounted_sums
 from lpo.config import configure
 from lpo.engine.learner import assemble, init_state, prepare
 from lpo.engine.rollout import empty_rollout
 from lpo.math import distributions, ppo
 from lpo.math.features import Inputs, reader
+from lpo.math.images import Plain
+from lpo.math.nets import apply_net
 from lpo.problem import Problem
 from lpo.types import vector
 
@@ -37,7 +40,10 @@ def make(inputs: Inputs = "sa", **overrides) -> Bonus:
         hidden=(16,),
         num_features=4,
     )
-    raw = rnd(reader(inputs, 3, 2, DIST.features), **(options | overrides))
+    raw = rnd(
+        of_vector(reader(inputs, Plain(3, lambda x: x), 2, DIST.features), apply_net),
+        **(options | overrides),
+    )
     return scaled(raw, by_returns(0.5), 2)
 
 

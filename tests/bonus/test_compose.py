@@ -17,11 +17,12 @@ from lpo.engine.rollout import empty_rollout
 from lpo.errors import LPOError
 from lpo.math.distributions import ActionSpec
 from lpo.math.features import reader
-from lpo.math.hashing import coarse, hash_keys, hashed, overlaps
+from lpo.math.hashing import hash_keys, hashed
+from lpo.math.images import Plain, coarse, overlaps
 from lpo.types import Rollout, vector
 
 KEY = jax.random.key(0)
-READ = reader("next", 1, 1, lambda action: action)
+READ = reader("next", Plain(1, lambda x: x), 1, lambda action: action)
 
 
 def told(*columns: str) -> Rollout:
@@ -31,7 +32,7 @@ def told(*columns: str) -> Rollout:
     """
     steps = [steps_of(column) for column in columns]
     length = max(map(len, steps))
-    data = empty_rollout(length, len(columns), 1, 1)
+    data = empty_rollout(length, len(columns), vector(1), 1)
     for i, column in enumerate(steps):
         for t, (s, after, start, valid) in enumerate(column):
             data.obs[t, i], data.next_obs[t, i] = s, after

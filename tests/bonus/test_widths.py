@@ -19,6 +19,7 @@ from lpo.bonus.shape import Shape, shaped
 from lpo.bonus.width import Reservoir, refill, width_loss
 from lpo.engine.rollout import empty_rollout
 from lpo.math import features
+from lpo.math.images import Plain
 from lpo.math.nets import Net, apply_net, orthogonal_net
 from lpo.types import vector
 
@@ -93,7 +94,7 @@ def two_places(steps=60, pad=0):
     return jax.tree.map(jnp.asarray, data)
 
 
-STATE = features.reader("s", 2, 0, lambda action: action)
+STATE = features.reader("s", Plain(2, lambda x: x), 0, lambda action: action)
 COMMON: dict[str, Any] = dict(gamma_ext=0.9, threshold=0.1)
 
 

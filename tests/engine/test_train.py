@@ -256,7 +256,7 @@ def test_what_values_explain_is_the_error_of_the_critic_and_not_the_advantage():
     """Targets 1 and 3 have variance 1. Errors of ½ leave ¼ of it, whatever the policy's λ gives."""
     advantages, returns, errors = jnp.array([[3, -4], [1, 3], [0.5, -0.5]]).reshape(3, 1, 2, 1)
     rest: Any = None
-    ready = Prepared(rest, advantages, returns, errors, rest, rest, rest, {})
+    ready = Prepared(rest, rest, advantages, returns, errors, rest, rest, rest, {})
     rollout = empty_rollout(2, 1, vector(1), 1)._replace(valid=np.ones((2, 1), bool))
     stats = dict.fromkeys(("policy_loss", "entropy", "kl", "clip_fraction"), jnp.zeros(()))
     params = ActorCritic((), jnp.zeros(1), ())

@@ -164,7 +164,7 @@ def test_what_a_grid_observes_may_hold_a_mission_that_never_changes():
 
 def test_a_language_has_no_codes():
     pytest.importorskip("minigrid")
-    with pytest.raises(LPOError, match="mission.*has no vector form|no vector form; wrap it"):
+    with pytest.raises(LPOError, match="no vector form; wrap it"):
         make_batch(gymnasium.make("BabyAI-GoToObj-v0"), 1)
 
 

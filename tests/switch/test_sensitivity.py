@@ -9,6 +9,7 @@ import pytest
 
 from lpo.engine.rollout import empty_rollout
 from lpo.math import features
+from lpo.math.images import Plain
 from lpo.switch import Look, Rows, sensitivity
 from lpo.switch.sensitivity import absorb as absorb_block
 from lpo.switch.sensitivity import dimension, inverse_of
@@ -100,7 +101,7 @@ SIZE, ENVS, SMALLEST = 4, 4, 320
 
 @lru_cache
 def make_switch(tau=0.3, memory=None, largest=6400, num_features=16, bandwidth=1.0):
-    state_only = features.reader("s", SIZE, 0, lambda action: action)
+    state_only = features.reader("s", Plain(SIZE, lambda x: x), 0, lambda action: action)
     return sensitivity(
         features.fourier(SIZE, num_features, bandwidth),
         state_only.read,

@@ -42,7 +42,7 @@ class Elliptic(WidthOptions):
     def novelty(self, problem: Problem) -> Bonus:
         size, read = problem.reader(self.inputs)
         return elliptic(
-            self.features.make(size, problem.obs_size),
+            self.features.make(size, problem.plain.size),
             read,
             shape=self.shape,
             threshold=self.threshold,

@@ -47,7 +47,7 @@ class NoEpisode(EpisodePart):
 @EpisodePart.kinds.add
 @options
 class FirstVisit(EpisodePart):
-    """1 where the episode sees s′ for the first time, else 0, for codes and whole numbers."""
+    """1 where the episode sees s′ for the first time, else 0, for codes, integers and images."""
 
     kind: ClassVar[str] = "first-visit"
     fall: Annotated[Fall, Short("visit_fall")] = "first"
@@ -58,9 +58,8 @@ class FirstVisit(EpisodePart):
 
     def make(self, problem: Problem) -> Bonus:
         longest = self.memory if problem.horizon is None else problem.horizon + 1
-        return episode_visits(
-            problem.obs_size, problem.num_envs, min(self.memory, longest), self.fall
-        )
+        size, read = problem.cells
+        return episode_visits(size, problem.num_envs, min(self.memory, longest), self.fall, read)
 
 
 class Book(NamedTuple):

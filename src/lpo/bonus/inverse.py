@@ -48,24 +48,24 @@ def inverse_model(
 ) -> InverseModel:
     """Returns the model with an encoder of ``size`` numbers."""
     dist, adam, gain = problem.dist, Adam(learning_rate, eps=1e-5), float(np.sqrt(2))
-    actions = dist.num_outputs
+    actions, (numbers, read) = dist.num_outputs, problem.plain
 
     def init(key: Array) -> InverseState:
         keys = jax.random.split(key, 3)
-        sizes = (problem.obs_size, size), (2 * size, actions), (size + actions, size)
+        sizes = (numbers, size), (2 * size, actions), (size + actions, size)
         nets = [
             orthogonal_net(k, (i, HIDDEN, o), gain, 1.0)
             for k, (i, o) in zip(keys, sizes, strict=True)
         ]
         opt = adam.optim().init(tuple(nets))  # pyright: ignore[reportArgumentType]
-        return InverseState(nets[0], nets[1], nets[2], opt, init_moments(problem.obs_size))
+        return InverseState(nets[0], nets[1], nets[2], opt, init_moments(numbers))
 
     def observe(state: InverseState, rollout: Rollout) -> InverseState:
-        x = rollout.next_obs.reshape(-1, problem.obs_size)
+        x = read(rollout.next_obs).reshape(-1, numbers)
         return state._replace(inputs=update_moments(state.inputs, x, rollout.valid.reshape(-1)))
 
     def seen(state: InverseState, obs: Array) -> Array:
-        return normalize(state.inputs, obs, CLIP)
+        return normalize(state.inputs, read(obs), CLIP)
 
     def encode(state: InverseState, obs: Array) -> Array:
         return apply_net(state.encoder, seen(state, obs), jax.nn.relu)

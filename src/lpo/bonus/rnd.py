@@ -9,16 +9,14 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import jax
-import numpy as np
 from jax import Array
 
 from lpo.bonus.base import Bonus, BonusPart
 from lpo.bonus.compose import ScaledOptions
+from lpo.bonus.eye import Eye, eye
 from lpo.math.descent import PLAIN, Adam, Compute
-from lpo.math.features import Inputs, Reader
+from lpo.math.features import Inputs
 from lpo.math.minibatch import sweep
-from lpo.math.nets import Net, orthogonal_net
-from lpo.math.normalize import Moments, init_moments, normalize, update_moments
 from lpo.options import Axis, Count, Layers, Positive, PositiveInt, Short, options
 from lpo.problem import Problem
 from lpo.types import Rollout
@@ -45,7 +43,7 @@ class RND(ScaledOptions):
 
     def novelty(self, problem: Problem) -> Bonus:
         return rnd(
-            problem.reader(self.inputs),
+            eye(problem, self.inputs, problem.compute.apply),
             learning_rate=self.learning_rate,
             passes=self.passes,
             batch_size=self.batch_size,
@@ -56,56 +54,53 @@ class RND(ScaledOptions):
 
 
 class RNDState(NamedTuple):
-    target: Net  # f′
-    predictor: Net  # f
+    target: Any  # f′
+    predictor: Any  # f
     opt: Any
-    inputs: Moments  # of x, clipped to ±5
+    inputs: Any  # moments of x
 
 
 def rnd(
-    reader: Reader,
+    eye: Eye,
     *,
     learning_rate: float,
     passes: int,
     batch_size: int,
     hidden: tuple[int, ...],
     num_features: int,
-    clip: float = 5.0,
     compute: Compute = PLAIN,
 ) -> Bonus:
-    """Returns the bonus on the inputs that ``reader`` reads."""
-    size, read = reader
-    adam, apply = Adam(learning_rate, eps=1e-5), compute.apply
-    gain = float(np.sqrt(2))
+    """Returns the bonus on the inputs that ``eye`` reads."""
+    adam = Adam(learning_rate, eps=1e-5)
 
-    def residual(predictor: Net, target: Net, x: Array) -> Array:
-        gap = apply(predictor, x, jax.nn.relu) - apply(target, x, jax.nn.relu)
-        return (gap**2).sum(-1)
+    def residual(predictor: Any, target: Any, x: Any) -> Array:
+        return ((eye.apply(predictor, x) - eye.apply(target, x)) ** 2).sum(-1)
 
     def init(key: Array) -> RNDState:
         key_target, key_predictor = jax.random.split(key)
-        sizes = (size, *hidden, num_features)
-        predictor = orthogonal_net(key_predictor, sizes, gain, gain)
+        sizes = (*hidden, num_features)
+        predictor = eye.init(key_predictor, sizes)
         return RNDState(
-            target=orthogonal_net(key_target, sizes, gain, gain),
+            target=eye.init(key_target, sizes),
             predictor=predictor,
-            opt=adam.optim().init(predictor),  # pyright: ignore[reportArgumentType]
-            inputs=init_moments(size),
+            opt=adam.optim().init(predictor),
+            inputs=eye.moments(),
         )
 
     def score(state: RNDState, rollout: Rollout):
-        x, valid = read(rollout), rollout.valid
-        moments = update_moments(state.inputs, x.reshape(-1, size), valid.reshape(-1))
-        b = residual(state.predictor, state.target, normalize(moments, x, clip)) * valid
-        return b[None], state._replace(inputs=moments), {}
+        x, valid = eye.rows(rollout), rollout.valid
+        moments = eye.observe(state.inputs, x, valid.reshape(-1))
+        b = residual(state.predictor, state.target, eye.seen(moments, x)).reshape(valid.shape)
+        return (b * valid)[None], state._replace(inputs=moments), {}
 
     def update(state: RNDState, rollout: Rollout, key: Array):
         """Line 10 of Algorithm 7: fits f to f′ on D_k."""
-        x = normalize(state.inputs, read(rollout).reshape(-1, size), clip)
+        x = eye.rows(rollout)
 
         def step(carry, minibatch):
             predictor, opt = carry
-            fit = lambda p: residual(p, state.target, minibatch).mean()  # noqa: E731
+            seen = eye.seen(state.inputs, minibatch)
+            fit = lambda p: residual(p, state.target, seen).mean()  # noqa: E731
             error, grads = jax.value_and_grad(fit)(predictor)
             return compute.descend(adam, predictor, opt, grads), error
 

@@ -49,12 +49,13 @@ def of_fourier(problem: Problem, size: int) -> Bonus:
 
     ``rollout.obs`` are scored by the same state in ``sensitivity``.
     """
-    phi = fourier(problem.obs_size, size, 1.0)
+    numbers, read = problem.plain
+    phi = fourier(numbers, size, 1.0)
 
     def score(state: Any, rollout: Rollout):
-        x = rollout.next_obs
+        x = read(rollout.next_obs)
         state = phi.observe(state, x.reshape(-1, x.shape[-1]), rollout.valid.reshape(-1))
-        return jnp.stack([phi.apply(state, rollout.obs), phi.apply(state, x)]), state, {}
+        return jnp.stack([phi.apply(state, read(rollout.obs)), phi.apply(state, x)]), state, {}
 
     return Bonus(0, phi.init, score, lambda state, rollout, key: (state, {}))
 

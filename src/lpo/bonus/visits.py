@@ -34,7 +34,7 @@ class Visits(ScaledOptions):
     """Bits of the hash: there are 2^bits counters."""
 
     def novelty(self, problem: Problem) -> Bonus:
-        return visits(problem.reader(self.inputs), self.bits)
+        return visits(problem.reader(self.inputs, problem.cells), self.bits)
 
 
 class VisitState(NamedTuple):

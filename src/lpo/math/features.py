@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float, Key
 
 from lpo.math.arrays import Scalar, lift
 from lpo.math.distributions import ActionFeatures
+from lpo.math.images import Plain
 from lpo.math.normalize import Moments, init_moments, normalize, update_moments
 from lpo.options import Axis, Kinds, Part, Positive, Short, options
 from lpo.types import Rollout
@@ -36,17 +37,19 @@ class Reader(NamedTuple):
 
 
 def reader(
-    inputs: Inputs, obs_size: int, action_size: int, action_features: ActionFeatures
+    inputs: Inputs, form: Plain, action_size: int, action_features: ActionFeatures
 ) -> Reader:
     """Returns what reads (s,a) for "sa" (LPO, ENIAC), s′ for "next" (RND) or s for "s"."""
 
+    obs_size, see = form
+
     def pair(rollout: Rollout[Array]) -> Float[Array, "T N D"]:
-        return jnp.concatenate([rollout.obs, action_features(rollout.action)], axis=-1)
+        return jnp.concatenate([see(rollout.obs), action_features(rollout.action)], axis=-1)
 
     readers = {
         "sa": Reader(obs_size + action_size, pair),
-        "next": Reader(obs_size, lambda rollout: rollout.next_obs),
-        "s": Reader(obs_size, lambda rollout: rollout.obs),
+        "next": Reader(obs_size, lambda rollout: see(rollout.next_obs)),
+        "s": Reader(obs_size, lambda rollout: see(rollout.obs)),
     }
     return readers[inputs]
 

@@ -10,6 +10,7 @@ import numpy as np
 from jax import Array
 
 from lpo.math.arrays import lift
+from lpo.math.images import image_shape, upright
 from lpo.math.nets import Layer, Net, orthogonal_layers
 from lpo.network.base import Heads, Network, NetworkPart, as_it_is, feed_forward
 from lpo.options import PositiveInt, Short, options
@@ -84,31 +85,7 @@ def joined(spec: ObsSpec, features: int) -> Network:
     return feed_forward(size, init, with_(encoded, jnp.concatenate), host)
 
 
-# -- the form of an image
-
-
-def image_shape(leaf: Leaf) -> tuple[int, int, int]:
-    """Returns height, width and channels of a leaf as the convolutions see it."""
-    if leaf.kind == "grid":
-        return leaf.shape[0], leaf.shape[1], sum(leaf.sizes)
-    *stack, a, b, c = leaf.shape
-    frames = stack[0] if stack else 1
-    return (b, c, a * frames) if channels_first(leaf.shape) else (a, b, c * frames)
-
-
-def channels_first(shape: tuple[int, ...]) -> bool:
-    """Returns whether an image is [C, H, W] and not [H, W, C]: the channels are the fewest."""
-    return shape[-3] < shape[-1]
-
-
-def upright(x: Any, leaf: Leaf) -> Any:
-    """Returns images [M, *shape] as [M, H, W, C]; frames of a stack become channels."""
-    if channels_first(leaf.shape):
-        x = x.swapaxes(-3, -2).swapaxes(-2, -1)
-    if len(leaf.shape) == 4:
-        x = x.swapaxes(-4, -3).swapaxes(-3, -2)  # [M, K, H, W, C] -> [M, H, W, K, C]
-        x = x.reshape(*x.shape[:-2], -1)
-    return x
+# -- images
 
 
 def pixels(x: Any, leaf: Leaf, numpy: Any) -> Any:
@@ -143,7 +120,11 @@ def init_encoder(key: Array, leaf: Leaf, features: int) -> Net:
 
 def encoded(net: Net[Array], leaf: Leaf, x: Array) -> Array:
     """Returns the features [M, F] of images [M, *shape]."""
-    x = pixels(x, leaf, jnp)
+    return convolved(net, leaf, pixels(x, leaf, jnp))
+
+
+def convolved(net: Net[Array], leaf: Leaf, x: Array) -> Array:
+    """Returns the features [M, F] of images as floats [M, H, W, C]."""
     for (w, b), (_, side, stride) in zip(net[:-1], layers_of(leaf), strict=True):
         kernel = w.reshape(side, side, x.shape[-1], -1)
         x = jax.lax.conv_general_dilated(

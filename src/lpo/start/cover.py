@@ -62,6 +62,7 @@ class Cover(StartPart):
             )
         if self.first_uniform > 0:
             problem.dist.uniform(np.random.default_rng(0), 1)  # refuses a space without bounds
+        problem.obs_size  # noqa: B018 - refuses what is no vector: members act on vectors
         reader = problem.reader("sa")
         features = fourier(reader.size, GAME_FEATURES, 1.0)
         lengths = Lengths(self.share, gamma, horizon or 2**31 - 1)

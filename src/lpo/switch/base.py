@@ -65,7 +65,9 @@ class Look(NamedTuple):
         else:
             first = jnp.maximum(self.rows.upto, rows) - rows
             cut = partial(jax.lax.dynamic_slice_in_dim, start_index=first, slice_size=rows)
-        fields = {name: cut(getattr(r, name)) for name in r._fields if name != "last_obs"}
+        fields = {
+            name: jax.tree.map(cut, getattr(r, name)) for name in r._fields if name != "last_obs"
+        }
         fresh = first + np.arange(rows) >= self.rows.since
         fields["valid"] = fields["valid"] & fresh[:, None]
         return r._replace(**fields)

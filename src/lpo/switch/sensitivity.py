@@ -67,7 +67,7 @@ class Sensitivity(SwitchOptions):
     def make(self, problem: Problem) -> Switch:
         pair = problem.reader("sa")
         return sensitivity(
-            self.features.make(pair.size, problem.obs_size),
+            self.features.make(pair.size, problem.plain.size),
             pair.read,
             num_envs=problem.num_envs,
             smallest=self.rollout,
