@@ -4,7 +4,9 @@ import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 from PIL import Image, ImageSequence
@@ -97,3 +99,26 @@ def test_what_cannot_be_drawn_is_refused(run, countdown, tmp_path):
     agent = PPO(countdown, num_envs=1, rollout=32, batch_size=8, eval_every=0).learn(32)
     with pytest.raises(LPOError, match="register the environment"):
         play(agent.policy, 3, 0, True)
+
+
+def test_an_environment_that_does_not_draw_is_named(run, monkeypatch):
+    from lpo.envs.task import TaskOptions
+
+    class Plain(gymnasium.Env):
+        """It takes no render_mode."""
+
+        observation_space = gymnasium.spaces.Box(-1, 1, (1,))
+        action_space = gymnasium.spaces.Discrete(2)
+
+        def __init__(self):
+            pass
+
+    maker: Any = Plain
+    gymnasium.register("PlainLamp-v0", maker)
+    with pytest.raises(LPOError, match="PlainLamp-v0 cannot be drawn: its environment takes no"):
+        TaskOptions(env="PlainLamp-v0").make_single()
+    policy = Policy.load(run)
+    env = policy.config.task.make_single()
+    monkeypatch.setattr(type(env.unwrapped), "render", lambda self: None)
+    with pytest.raises(LPOError, match=r"draws no image: render\(\) returned one of shape \(\)"):
+        play(policy, 3, 0, True)

@@ -15,6 +15,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from lpo.envs.maker import id_of
 from lpo.envs.task import CUSTOM
 from lpo.errors import LPOError
 from lpo.policy import Policy
@@ -100,7 +101,13 @@ def off_screen() -> Iterator[None]:
 def frame(env: gymnasium.Env) -> np.ndarray:
     """Draws the environment. MuJoCo's viewer is made at the first frame, and chooses OpenGL."""
     with gl_errors(), off_screen():
-        return np.asarray(env.render())
+        image = np.asarray(env.render())
+    if image.ndim != 3:
+        raise LPOError(
+            f"{id_of(env)} draws no image: render() returned one of shape {image.shape}; return "
+            "an array [height, width, 3]."
+        )
+    return image
 
 
 @contextmanager

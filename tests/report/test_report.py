@@ -429,3 +429,32 @@ def test_a_table_has_the_columns_of_all_its_rows(tmp_path):
     write_tables({"runs": rows}, tmp_path)
     text = (tmp_path / "runs.csv").read_text()
     assert text.splitlines() == ["run,s,learn_s", "a,1.0,", "b,2.0,1.5"]
+
+
+def test_sampled_actions_and_success_have_columns_where_they_were_logged(tmp_path):
+    """As of a task whose policy is stuck by its mode."""
+    task = {"id": "Grid-v0"}  # which declares no largest return
+    for seed in range(3):
+        path = write_run(tmp_path / f"a{seed}", [0.0] * 4, task=task, seed=seed, threshold=None)
+        metrics = path / "metrics.jsonl"
+        rows = [json.loads(line) for line in metrics.read_text().splitlines()]
+        for row in rows:
+            row |= {"eval/success": 0.0, "eval/sampled_return": 2.0, "eval/sampled_success": 0.96}
+        metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert lpo("report", tmp_path, "--no-clips", "--out", tmp_path / "page") == 0
+    html = (tmp_path / "page" / "index.html").read_text()
+    for text in ("sampled return, IQM", "success by mode", "success sampled", "96%"):
+        assert text in html, text
+    assert "of the mode of the policy" in html and "above half" not in html
+    cell = cell_rows(Runs([tmp_path]))[0]
+    assert (cell["sampled_iqm"], cell["success"], cell["sampled_success"]) == (2.0, 0.0, 0.96)
+
+
+def test_a_report_says_where_methods_differ_in_tuning(sweep, tmp_path):
+    tuned = "These methods also differ in tuning"
+    assert lpo("report", sweep, "--no-clips") == 0
+    assert tuned not in (sweep / "report" / "index.html").read_text()
+    write_run(tmp_path / "more", [0.0, 5.0], algo="rnd", epochs=3, batch_size=64)
+    assert lpo("report", sweep, tmp_path / "more", "--no-clips", "--out", tmp_path / "page") == 0
+    html = (tmp_path / "page" / "index.html").read_text()
+    assert f"{tuned} (" in html and "epochs" in html and "--bonus none" in html

@@ -406,16 +406,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = sys.argv[1:] if argv is None else list(argv)
     on_device = any(word.split("=")[0] == "--device" for word in arguments)
     prefer_device() if on_device else prefer_host()
-    if not arguments or arguments[0] in ("-h", "--help"):
-        print(usage())
-        sys.exit(0 if arguments else 2)
-    if arguments[0] == "--version":
-        from lpo import __version__
-
-        print(__version__)
-        return
     speaks = SPEAKS_FLAGS.set(True)
     try:
+        if not arguments or arguments[0] in ("-h", "--help"):
+            print(usage(), flush=True)
+            sys.exit(0 if arguments else 2)
+        if arguments[0] == "--version":
+            from lpo import __version__
+
+            print(__version__)
+            return
         arguments = import_trusted(arguments)
         if arguments[0] not in COMMANDS:
             hint = nearest(arguments[0], COMMANDS)

@@ -11,6 +11,7 @@ import json
 import numbers
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from contextlib import closing, suppress
 from functools import cache, partial
@@ -217,7 +218,7 @@ def make_single(
     if isinstance(env, str | EnvSpec):
         follow = {"camera_name": "track"} if _bare_id(env) in LOCOMOTION else {}
         kwargs = {**follow, **(env_kwargs or {}), "render_mode": "rgb_array"}
-        made = maker_of(env, 1, preset, threshold, kwargs, wrapper)()
+        made = drawn(maker_of(env, 1, preset, threshold, kwargs, wrapper), id_of(env))
         return FlatEnv(made, chosen(periodic, partial(free_angles, made)), flat)
     made = maker_of(env, 1, preset, threshold, env_kwargs, wrapper)()
     if made.render_mode != "rgb_array":
@@ -226,6 +227,22 @@ def make_single(
             "render_mode='rgb_array'."
         )
     return FlatEnv(made, chosen(periodic, partial(free_angles, made)), flat)
+
+
+def drawn(maker: Maker, name: str) -> gymnasium.Env:
+    """Returns an environment that draws. Raises LPOError where it was not written to."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*render_mode")  # of Gymnasium; ours is below
+        try:
+            made = maker()
+        except LPOError as error:
+            if isinstance(error.__cause__, TypeError) and "render_mode" in str(error):
+                raise LPOError(
+                    f"{name} cannot be drawn: its environment takes no render_mode. Let it take "
+                    "render_mode='rgb_array', and return an image from render()."
+                ) from None
+            raise
+    return made
 
 
 def _episode_batch(

@@ -191,11 +191,13 @@ def drowned(s: Signs, o: Options) -> Diagnosis:
 
 
 def settled(s: Signs, score: Score, task: Task, o: Options) -> Diagnosis:
-    facts = f"{s.rate:.0%} of the steps earn reward at the end, and the score is {score.end:.2g}"
+    facts = (
+        f"{s.rate:.0%} of the steps earn reward at the end, and the score is {score.end:.2g} of 1"
+    )
     if has_bonus(o) and s.share is not None:
         facts += f"; the bonus is {s.share:.0%} of the advantage"
     ways = [*usual(o, task), *stronger(o), *wider({}, o), longer(s)]
-    return Diagnosis("settled for less", facts + " of 1", either(ways))
+    return Diagnosis("settled for less", facts, either(ways))
 
 
 def by_chance(s: Signs, task: Task, o: Options) -> Diagnosis:

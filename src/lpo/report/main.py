@@ -88,7 +88,9 @@ def contents(
         drawn.append(page.image(out / f"{name}.svg", f"Return on {task}"))
     ways = WAYS.format(reps=f"{stats.REPS:,}")
     sections = [
-        Section("Results", results_text(runs), results=page.results(runs, cells)),
+        Section(
+            "Results", results_text(runs), results=page.results(runs, cells), head=page.head(cells)
+        ),
         Section("Learning curves", ways, figures=drawn),
     ]
     numbers = {"cells": cells, "runs": tables.run_rows(runs), "curves": curves}
@@ -107,9 +109,15 @@ def contents(
 
 def results_text(runs: Runs) -> str:
     empty = f" Runs left out because they have no return yet: {len(runs.empty)}." * bool(runs.empty)
-    return (
-        "A seed is above half when its final return exceeds half of the largest possible one. The "
-        "step of the first reward is the end of the first rollout that contains a reward." + empty
+    ways = (
+        " Final returns are of the mode of the policy; a policy whose sampled actions return more "
+        "acts by those."
+    ) * any(run.has("eval/sampled_return") for run in runs.runs)
+    half = "A seed is above half when its final return exceeds half of the largest possible one. "
+    return half * any(run.passed is not None for run in runs.runs) + (
+        "The step of the first reward is the end of the first rollout that contains a reward."
+        + ways
+        + empty
     )
 
 
@@ -133,12 +141,27 @@ def compare(
     )
     left = [label for label in runs.labels if label not in complete]
     text += f" Left out, because not run on every task: {', '.join(left)}." if left else ""
+    text += tuned_otherwise(runs)
     scores = tables.score_rows(runs)
     return [Section("Comparison", text, figures=drawn, tables=[scores])], {
         "profiles": profiles,
         "improvement": improved,
         "scores": scores,
     }
+
+
+def tuned_otherwise(runs: Runs) -> str:
+    """Returns a sentence where labels differ in options that are not those of exploration."""
+    differing = [str(row["option"]) for row in tables.option_rows(runs)[0]]
+    names = [name for name in differing if name in tables.TUNING]
+    if not names:
+        return ""
+    shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    return (
+        f" These methods also differ in tuning ({shown}; see the options below), so the difference "
+        "is not that of exploration alone. The control of a bonus is the same method with --bonus "
+        "none."
+    )
 
 
 def process(runs: Runs, out: Path) -> list[Section]:
@@ -198,7 +221,7 @@ def clip_section(clips: Clips) -> list[Section]:
     ]
     if not drawn and not clips.note:
         return []
-    text = "The best checkpoint of the best seed of each cell; actions are the mode of the policy."
+    text = "The best checkpoint of the best seed of each cell, acting as it does by default."
     return [Section("The best policies", text, note=clips.note, figures=drawn)]
 
 

@@ -14,10 +14,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from lpo.report.figures import colors
 from lpo.report.runs import LAST, Runs
-from lpo.report.tables import CELL_HEAD, Row, cell_text
+from lpo.report.tables import Row, page_columns
 
 TYPES = {".svg": "image/svg+xml", ".png": "image/png", ".gif": "image/gif", ".webp": "image/webp"}
-HEAD = ("", *CELL_HEAD, "steps/s")  # of the table at the top
 
 
 class Figure(NamedTuple):
@@ -44,6 +43,7 @@ class Section(NamedTuple):
     text: str
     note: str = ""
     results: dict[str, list[Line]] = {}  # noqa: RUF012 - by task; never written to
+    head: tuple[str, ...] = ()  # of the results
     figures: Sequence[Figure] | None = None
     tables: Sequence[list[Row]] = ()
     folded: Sequence[Row] = ()  # a table that opens on a click
@@ -80,15 +80,16 @@ def show(value: Any) -> str:
 def results(runs: Runs, rows: list[Row]) -> dict[str, list[Line]]:
     """Returns the table at the top: a block per task, a line per label."""
     color = colors(runs.labels)
-    return {
-        task: [result_line(row, color[row["label"]]) for row in rows if row["task"] == task]
-        for task in runs.tasks
-    }
+    cells = zip(*(texts for _, texts in page_columns(rows)), strict=True)
+    lines: dict[str, list[Line]] = {task: [] for task in runs.tasks}
+    for row, texts in zip(rows, cells, strict=True):
+        lines[row["task"]].append(Line(row["label"], color[row["label"]], texts))
+    return lines
 
 
-def result_line(row: Row, color: str) -> Line:
-    speed = "–" if row["env_steps_per_s"] is None else f"{row['env_steps_per_s']:,.0f}"
-    return Line(row["label"], color, (*cell_text(row), speed))
+def head(rows: list[Row]) -> tuple[str, ...]:
+    """Returns the names of the columns of ``results``."""
+    return ("", *(name for name, _ in page_columns(rows)))
 
 
 def footer(runs: Runs, command: str) -> Foot:
@@ -117,4 +118,4 @@ def page(title: str, lead: str, sections: Sequence[Section], foot: Foot) -> str:
     )
     env.filters["show"] = show
     template = env.get_template("page.html")
-    return template.render(title=title, lead=lead, sections=sections, foot=foot, head=HEAD)
+    return template.render(title=title, lead=lead, sections=sections, foot=foot)

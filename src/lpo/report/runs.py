@@ -83,6 +83,9 @@ class RunData:
     def final(self) -> float:
         return self.ending(self.score_metric)
 
+    def has(self, metric: str) -> bool:
+        return any(metric in row for row in self.rows)
+
     def ending(self, metric: str) -> float:
         return ending(*self.curve(metric))
 

@@ -11,10 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from lpo.config import Config, leaves
 from lpo.report.runs import RunData, Runs
 from lpo.report.stats import Estimate, estimate, iqm
 
 Row = dict[str, Any]
+TUNING = {leaf.short for leaf in leaves(Config()) if leaf.group in ("ppo", "network")}
+TUNING |= {"num_envs", "rollout", "periodic"}  # what is not exploration
 KEEPING = (
     "seed", "threads", "env_workers", "step_timeout", "env", "algo", "threshold",
     "keep_checkpoints", "checkpoint_every",
@@ -38,6 +41,9 @@ def cell_row(task: str, label: str, cell: list[RunData]) -> Row:
         "final_iqm": float(e.value),
         "low": float(e.low),
         "high": float(e.high),
+        "sampled_iqm": middle(cell, "eval/sampled_return"),
+        "success": middle(cell, "eval/success"),
+        "sampled_success": middle(cell, "eval/sampled_success"),
         "best": max(run.best for run in cell),
         "share_above_half": sum(passed) / len(passed) if passed else None,
         "runs_with_reward": sum(m is not None for m in met),
@@ -45,6 +51,13 @@ def cell_row(task: str, label: str, cell: list[RunData]) -> Row:
         "switches": float(np.mean([run.switches for run in cell])),
         "env_steps_per_s": speed(cell),
     }
+
+
+def middle(cell: list[RunData], metric: str) -> float | None:
+    """Returns the interquartile mean of a metric at the end; None where a run has not logged it."""
+    if not all(run.has(metric) for run in cell):
+        return None
+    return float(iqm([np.array([run.ending(metric) for run in cell])]))
 
 
 CELL_HEAD = (
@@ -66,6 +79,37 @@ def cell_text(row: Row) -> tuple[str, ...]:
         f"{met:,.0f}" if met is not None else f"{row['runs_with_reward']} of {runs} saw one",
         f"{row['switches']:,.0f}",
     )
+
+
+# Columns that a page has beside those, where a run has logged them: name, key, form.
+BESIDE = (
+    ("sampled return, IQM", "sampled_iqm", "{:z.1f}"),
+    ("success by mode", "success", "{:.0%}"),
+    ("success sampled", "sampled_success", "{:.0%}"),
+)
+
+
+def page_columns(rows: list[Row]) -> list[tuple[str, list[str]]]:
+    """Returns the columns of the main table of a page: a name, and a text for each row.
+
+    Those that no row has a value for are left out.
+    """
+    texts = [cell_text(row) for row in rows]
+    columns = {name: [text[i] for text in texts] for i, name in enumerate(CELL_HEAD)}
+    if all(row["share_above_half"] is None for row in rows):
+        del columns["above half"]
+    columns["steps/s"] = [in_form(row["env_steps_per_s"], "{:,.0f}") for row in rows]
+    beside = [
+        (name, [in_form(row[key], form) for row in rows])
+        for name, key, form in BESIDE
+        if any(row[key] is not None for row in rows)
+    ]
+    found = list(columns.items())
+    return [*found[:3], *beside, *found[3:]]
+
+
+def in_form(value: float | None, form: str) -> str:
+    return "–" if value is None else form.format(value)
 
 
 def stream_rows(runs: Runs) -> list[Row]:
