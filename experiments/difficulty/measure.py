@@ -32,7 +32,8 @@ from lpo.engine.rollout import HostPolicy
 from lpo.envs.specs import LOCOMOTION, SparseLocomotion, Threshold
 from lpo.policy import Policy
 from lpo.runs.directory import RunDirectory
-from lpo.runs.run import resume, start, stopping_on_signals
+from lpo.runs.run import resume, start
+from lpo.runs.session import stopping_on_signals
 
 RESULTS = Path(__file__).parent / "results"
 TRAIN_STEPS = 2_000_000

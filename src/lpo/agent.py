@@ -28,7 +28,8 @@ from lpo.runs.checkpoint import Checkpoint
 from lpo.runs.directory import RunDirectory, free_directory, short_env
 from lpo.runs.loggers import About, Logger, check_installed, open_loggers
 from lpo.runs.progress import shown
-from lpo.runs.run import Run, count_of, make_trainer, stopping_on_signals
+from lpo.runs.run import Run, count_of, make_trainer, recorded
+from lpo.runs.session import stopping_on_signals
 from lpo.types import BatchEnv
 
 A = TypeVar("A", bound="Agent")
@@ -148,7 +149,7 @@ class Agent:
     @property
     def metrics(self) -> list[dict[str, float]]:
         """One row of metrics for each policy change since the agent was made or loaded."""
-        return self.run.memory.rows
+        return self.run.rows
 
     def learn(
         self: A,
@@ -189,7 +190,7 @@ class Agent:
             t = self.run.trainer
             self._policy = Policy(
                 t.policy(), t.env.codec, self.config, t.env.description, t.env_steps, self._rng,
-                self.run.acts,
+                self.run.acts(),
             )  # fmt: skip
         return self._policy
 
@@ -247,7 +248,7 @@ class Agent:
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         run = self.run
-        record = run.record(seconds=run.trainer.seconds)
+        record = recorded(run, seconds=run.trainer.seconds)
         return checkpoint.save(path.parent, path.with_suffix("").name, run.trainer.arrays(), record)
 
     @classmethod

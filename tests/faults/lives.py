@@ -41,10 +41,13 @@ from lpo.errors import LPOError
 from lpo.math import trees
 from lpo.runs import checkpoint
 from lpo.runs.directory import RunDirectory
-from lpo.runs.loggers import JSONLines, TensorBoard
-from lpo.runs.run import Run, resume, start, stopping_on_signals
+from lpo.runs.group import GroupFiles
+from lpo.runs.journal import Journal
+from lpo.runs.loggers import TensorBoard
+from lpo.runs.run import Run, RunFiles, resume, start
+from lpo.runs.session import Session, stopping_on_signals
 from lpo.sweep import device
-from lpo.sweep.device import GroupRun, sweep_on_device
+from lpo.sweep.device import sweep_on_device
 from lpo.sweep.grid import Grid, Item
 from lpo.sweep.worker import die_with
 
@@ -232,14 +235,13 @@ class Watch:
         for owner, name, phase in (
             (Trainer, "collect", "rollout"),
             (Trainer, "evaluate", "evaluation"),
-            (JSONLines, "write", "log write"),
+            (Journal, "write", "log write"),
             (TensorBoard, "write", "log write"),
             (RunDirectory, "create", "checkpoint write"),
-            (Run, "save_checkpoint", "checkpoint write"),
-            (Run, "keep_best", "checkpoint write"),
-            (GroupRun, "append", "log write"),
-            (GroupRun, "save", "checkpoint write"),
-            (GroupRun, "write_policies", "checkpoint write"),
+            (RunFiles, "save", "checkpoint write"),
+            (Session, "keep_best", "checkpoint write"),
+            (GroupFiles, "save", "checkpoint write"),
+            (GroupFiles, "finish", "checkpoint write"),
             (device, "write_plan", "checkpoint write"),
         ):
             mark(owner, name, lambda phase=phase: self.inside(phase, order))

@@ -13,7 +13,7 @@ from lpo.errors import LPOError
 from lpo.math import trees
 from lpo.runs import checkpoint
 from lpo.runs.directory import RunDirectory
-from lpo.runs.loggers import JSONLines
+from lpo.runs.journal import Journal
 from lpo.runs.run import make_trainer, resume, start
 from lpo.sweep.device import begun_groups
 from lpo.sweep.grid import Item
@@ -86,8 +86,8 @@ def test_a_log_that_is_too_short_is_not_filled_up(tmp_path):
     run = RunDirectory(tmp_path)
     run.metrics_file.write_bytes(b'{"env_steps": 1}\n')
     with open(run.metrics_file, "ab") as file:
-        journal = JSONLines(run, file, {"metrics.jsonl": 500, "timing.jsonl": 0})
-        journal.write(2, {}, {})
+        journal = Journal([run], [file], [500, 0])
+        journal.write([[{"env_steps": 2}]], {})
         journal.close()
     assert [row["env_steps"] for row in run.metrics()] == [1, 2]
     assert b"\0" not in run.metrics_file.read_bytes()

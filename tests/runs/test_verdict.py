@@ -22,13 +22,13 @@ def evaluation(mode, sampled):
 def test_a_policy_is_ranked_by_the_mean_of_three_evaluations_of_the_better_way():
     recent = Recent()
     assert recent.add(evaluation(9.0, 0.0)).score == -math.inf  # one may be luck
-    assert recent.acts(True) == "mode"
+    assert not recent.rank().sampled
     recent.add(evaluation(0.0, 4.0))
     rank = recent.add(evaluation(0.0, 8.0))  # modes 9, 0, 0; sampled 0, 4, 8
     assert (rank.score, rank.sampled) == (4.0, True)
     rank = recent.add(evaluation(3.0, 3.0))  # the first is forgotten: 0, 0, 3 and 4, 8, 3
     assert (rank.score, rank.sampled) == (5.0, True)
-    assert recent.acts(True) == "sampled"
+    assert recent.rank().sampled
     again = recent_of(recent.to_json())
     assert again.add(evaluation(0, 1)).score == recent.add(evaluation(0, 1)).score == 4.0
 
@@ -38,13 +38,6 @@ def test_runs_side_by_side_are_ranked_each_by_itself():
     seen = evaluation(np.array([1.0, 5.0]), np.array([2.0, 3.0]))
     rank = [recent.add(seen) for _ in range(3)][-1]
     assert rank.score.tolist() == [2.0, 5.0] and rank.sampled.tolist() == [True, False]
-
-
-def test_without_modes_in_evaluations_the_policy_samples():
-    recent = Recent()
-    assert recent.acts(True) is None
-    recent.add(evaluation(5.0, 1.0))
-    assert recent.acts(False) == "sampled"
 
 
 @pytest.mark.parametrize("found", [3, [[1, 2, 3]], [["a", "b"]], {"a": 1}])
@@ -59,16 +52,44 @@ def test_the_winner_is_chosen_by_some_episodes_and_claimed_by_others():
              ("last", "mode"): [2.0] * 5, ("last", "sampled"): [3.0] * 5}  # fmt: skip
     asked = []
 
-    def play(policy, way, occasion):
-        asked.append((policy, way, occasion))
-        return {"eval/return": lucky[policy, way][occasion], "eval/episodes": 5}
+    def play(policy, ways, occasions):
+        asked.append((policy, *ways, occasions))
+        return {
+            way: {"return": np.mean([lucky[policy, way][i] for i in occasions]), "episodes": 5.0}
+            | {"sampled": float(way == "sampled")}
+            for way in ways
+        }
 
-    claim = verdict.test(play, {"best": "best", "last": "last"}, ("mode", "sampled"))
-    assert (claim.name, claim.acts) == ("best", "mode")
-    assert claim.ways == {"best": "mode", "last": "sampled"}
+    choose = lambda last, new, old: new if last else old  # noqa: E731
+    claim = verdict.test(play, ["best", "last"], choose, ("mode", "sampled"))
+    assert (claim.last, claim.sampled, claim.last_sampled) == (False, False, True)
     assert claim.metrics == {"best/return": 1.0, "best/episodes": 20, "best/sampled": 0.0}
-    tried, new = asked[:4], asked[4:]
-    assert {o for *_, o in tried} == {0} and [o for *_, o in new] == [1, 2, 3, 4]
+    tried, new = asked[:2], asked[2:]
+    assert {o for *_, o in tried} == {range(1)} and new == [("best", "mode", range(1, 5))]
+
+
+def test_runs_side_by_side_are_tested_each_by_itself():
+    """Of the first run the last policy wins by its mode, of the second the best one by samples."""
+    returns = {"best": {"mode": [1.0, 2.0], "sampled": [0.0, 7.0]},
+               "last": {"mode": [3.0, 2.0], "sampled": [0.0, 4.0]},
+               "winner": {"mode": [8.0, 0.0], "sampled": [0.0, 9.0]}}  # fmt: skip
+
+    def play(policy, ways, occasions):
+        both = {"episodes": np.array([5, 5])}
+        return {
+            way: {"return": np.array(returns[policy][way]), "sampled": np.full(2, way != "mode")}
+            | both
+            for way in ways
+        }
+
+    chosen = []
+    choose = lambda last, new, old: chosen.append(last.tolist()) or "winner"  # noqa: E731
+    claim = verdict.test(play, ["best", "last"], choose, ("mode", "sampled"))
+    assert chosen == [[True, False]] and claim.last.tolist() == [True, False]
+    assert claim.sampled.tolist() == [False, True] and claim.last_sampled.tolist() == [False, True]
+    assert {k: v.tolist() for k, v in claim.metrics.items()} == {
+        "best/return": [8.0, 9.0], "best/sampled": [0.0, 1.0], "best/episodes": [20, 20]
+    }  # fmt: skip
 
 
 def test_a_test_takes_its_share_of_the_steps_and_no_more_than_five_times_its_least():
@@ -141,6 +162,12 @@ def test_a_policy_that_is_stuck_by_its_mode_is_said_to_be_and_samples():
     assert agent.predict(np.zeros(1), deterministic=True)[0] == 0
     found = agent.evaluate(10)
     assert (found["success"], found["sampled_success"]) == (0, 1)
+
+
+def test_without_modes_in_evaluations_the_policy_samples():
+    agent = Agent(Left, eval_deterministic=False, **SMALL)
+    assert agent.run.acts() is None
+    assert agent.learn(32).run.acts() == "sampled"
 
 
 def test_what_a_run_claims_is_kept_with_its_best_policy(tiny, tmp_path):

@@ -17,7 +17,7 @@ import lpo.cli
 from lpo import Agent, LPOError, Policy
 from lpo.algorithms import ALGORITHMS
 from lpo.config import configure
-from lpo.engine.device import Program, Walk, host
+from lpo.engine.device import GroupTrainer, Program, Walk, host
 from lpo.engine.learner import compiled
 from lpo.envs.device import make_device
 from lpo.envs.device.finite import Finite
@@ -26,7 +26,8 @@ from lpo.math.fused import Fused
 from lpo.math.fused_adam import FusedAdam
 from lpo.report.runs import Runs
 from lpo.runs.directory import RunDirectory
-from lpo.sweep.device import GroupRun, groups
+from lpo.runs.group import open_group
+from lpo.sweep.device import groups, run_group
 from lpo.sweep.grid import Item
 from lpo.types import Rollout
 
@@ -318,11 +319,11 @@ class Tight(Finite):
 @pytest.mark.slow
 def test_buffers_that_overflow_grow_and_no_turn_is_lost(tmp_path, monkeypatch, capsys):
     item = Item("run", "eniac", small("eniac", steps=128))
-    assert GroupRun(tmp_path / "plain", [item]).finish([])
+    assert run_group(tmp_path / "plain", [item])
     monkeypatch.setattr(
-        "lpo.sweep.device.make_device", lambda task: Tight(task.env, (("size", 5),))
+        "lpo.engine.device.trainer.make_device", lambda task: Tight(task.env, (("size", 5),))
     )
-    assert GroupRun(tmp_path / "tight", [item]).finish([])
+    assert run_group(tmp_path / "tight", [item])
     assert capsys.readouterr().out.count("were too small; going on with") == 2
     plain, tight = (tmp_path / n / "run" / "metrics.jsonl" for n in ("plain", "tight"))
     assert plain.read_bytes() == tight.read_bytes()
@@ -338,28 +339,33 @@ def evaluated(path):
 def test_evaluations_come_in_time_whatever_the_rollouts_do(tmp_path, algo):
     """Also after a stop between two of them, which leaves no trace."""
     item = Item("run", algo, small(algo, steps=4000, eval_every=600))
-    assert GroupRun(tmp_path / "whole", [item]).finish([])
+    assert run_group(tmp_path / "whole", [item])
     gaps = np.diff(evaluated(tmp_path / "whole"))
     assert 4000 // 600 <= len(gaps) <= 12 and gaps.max() <= 660
-    group = GroupRun(tmp_path / "cut", [item])
-    assert not group.finish([2])  # one visit, and its state
-    assert (group.evaluated == group.reached()) == (algo == "eniac")
-    assert GroupRun(tmp_path / "cut", [item]).finish([])
+    assert not run_group(tmp_path / "cut", [item], [2])  # one turn, and its state
+    cut = open_group(tmp_path / "cut", [item.config], [item.name]).session
+    assert (cut.evaluated == cut.env_steps) == (algo == "eniac")
+    assert run_group(tmp_path / "cut", [item])
     whole, cut = (tmp_path / n / "run" / "metrics.jsonl" for n in ("whole", "cut"))
     assert whole.read_bytes() == cut.read_bytes()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("normalize", [True, False])
-def test_a_group_warns_once_of_an_observation_that_grows(tmp_path, capsys, normalize):
-    run = GroupRun(tmp_path, [Item("run", "ppo", small("ppo", normalize_obs=normalize))])
-    run.warn([])
-    moving = run.group.moving
-    grown = moving.worlds._replace(obs=moving.worlds.obs.at[:, :, 3].set(20.0))
-    run.group = run.group._replace(moving=moving._replace(worlds=grown))
-    run.warn([])
-    run.warn([])
-    said = capsys.readouterr().out
+def test_a_group_warns_once_of_an_observation_that_grows(tmp_path, monkeypatch, capsys, normalize):
+    sizes = iter([1.0, 20.0, 30.0])
+    turn = GroupTrainer.turn
+
+    def grown(trainer, until):
+        found = turn(trainer, until)
+        found.size[3] = next(sizes)
+        return found
+
+    monkeypatch.setattr(GroupTrainer, "turn", grown)
+    monkeypatch.setattr(GroupTrainer, "turns", lambda trainer, until: 2)
+    item = Item("run", "ppo", small("ppo", normalize_obs=normalize, steps=384))
+    assert run_group(tmp_path, [item])
+    said = capsys.readouterr().err
     assert said.count("drifts without bound") == 1 and "Number 3 of the observation" in said
 
 

@@ -10,8 +10,9 @@ import pytest
 import lpo.cli
 from lpo import LPOError
 from lpo.config import configure, host_only, with_options
+from lpo.engine.device import GroupTrainer
 from lpo.runs.directory import RunDirectory
-from lpo.sweep.device import GroupRun, disk_errors, refuse_host_only
+from lpo.sweep.device import disk_errors, refuse_host_only
 from lpo.sweep.grid import Item, expand
 from lpo.sweep.plan import read_plan, standing
 
@@ -101,11 +102,11 @@ def test_runs_of_a_device_go_on_to_more_steps_with_the_same_bytes(tmp_path, caps
         assert said == f"{cut} is complete at 8192 steps; pass --steps to continue.\n"
 
     stopped: list[int] = []
-    settle = GroupRun.settle
+    turn = GroupTrainer.turn
     with monkeypatch.context() as patch:
         patch.setattr("lpo.sweep.device.stop_flag", lambda: contextlib.nullcontext(stopped))
-        patch.setattr(GroupRun, "settle", lambda *a: stopped.append(2) or settle(*a))
-        patch.setattr(GroupRun, "turns", lambda run: 1)
+        patch.setattr(GroupTrainer, "turn", lambda *a: stopped.append(2) or turn(*a))
+        patch.setattr(GroupTrainer, "turns", lambda *a: 1)
         assert command("resume", cut, "--device", "cpu", "--steps", 16384) == 130
     said = capsys.readouterr().out
     assert "2 to do" in said and "10,240 / 16,384" in said and "lpo resume" in said

@@ -17,11 +17,11 @@ from lpo import cli
 from lpo.config import flat
 from lpo.errors import LPOError
 from lpo.runs import run
-from lpo.runs.directory import RunDirectory
+from lpo.runs.directory import RunDirectory, clear
 from lpo.sweep.board import Board, clock
 from lpo.sweep.grid import Grid, Item, expand, read_grid
 from lpo.sweep.jobs import TrainingJob
-from lpo.sweep.plan import clear, held, last_words, standing, write_plan
+from lpo.sweep.plan import held, last_words, standing, write_plan
 
 CACHE = ("JAX_COMPILATION_CACHE_DIR", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS")
 GRID = """

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from lpo.config import flat
 from lpo.runs import verdict
 from lpo.runs.directory import task_line
-from lpo.runs.progress import shown
-from lpo.runs.run import Callback, Run, stopping_on_signals
+from lpo.runs.progress import plain_warnings, shown
+from lpo.runs.run import Run
+from lpo.runs.session import Callback, stopping_on_signals
 
 
 @contextmanager
@@ -27,18 +26,6 @@ def watched(run: Run, until: int, quiet: bool) -> Iterator[Callback]:
         raise KeyboardInterrupt
 
 
-@contextmanager
-def plain_warnings() -> Iterator[None]:
-    """Shows warnings as one line each, without the line of code that they come from."""
-
-    def show(message: Warning | str, *rest: object, **more: object) -> None:
-        print(f"warning: {message}", file=sys.stderr)
-
-    with warnings.catch_warnings():
-        warnings.showwarning = show
-        yield
-
-
 def report_result(run: Run) -> None:
     """Prints the final score of a run, and where its curve and its directory are."""
     from lpo.report.curves import plot_runs
@@ -46,7 +33,7 @@ def report_result(run: Run) -> None:
 
     assert run.directory is not None
     c, directory = run.trainer.config, run.directory
-    final = next((row for row in reversed(run.memory.rows) if "eval/return" in row), None)
+    final = next((row for row in reversed(run.rows) if "eval/return" in row), None)
     print(f"{c.algo} on {task_line(run.trainer.env.description)}: {run.env_steps:,} steps")
     for line in verdict.at_end(final or {}):
         print(line)

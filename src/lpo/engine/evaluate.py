@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -92,3 +92,9 @@ def as_sampled(metrics: Mapping[str, float]) -> dict[str, float]:
         for name in SAMPLED
         if f"eval/{name}" in metrics
     }
+
+
+def means(found: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Returns the mean of every metric over batches of episodes, without what stands before /."""
+    rows = [{k.split("/")[-1]: v for k, v in row.items()} for row in found]
+    return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}

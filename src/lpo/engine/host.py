@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import jax
 import numpy as np
 from jax import Array
 
+from lpo import config
 from lpo.config import Config
-from lpo.engine.evaluate import as_sampled, evaluate, score
+from lpo.engine.evaluate import as_sampled, evaluate, means, score
 from lpo.engine.learner import (
     ACT,
     EVAL,
@@ -26,7 +29,10 @@ from lpo.engine.learner import (
     viewed,
 )
 from lpo.engine.rollout import Episodes, HostPolicy, collect, empty_rollout
-from lpo.errors import LPOError, named
+from lpo.engine.trainer import Acts, Row, Turn, crossed, diverged
+from lpo.envs import spaces
+from lpo.envs.angles import largest, unbounded
+from lpo.errors import LPOError
 from lpo.math import distributions, trees
 from lpo.switch import Look, Rows
 from lpo.types import BatchEnv, Rollout
@@ -34,6 +40,8 @@ from lpo.types import BatchEnv, Rollout
 
 class Trainer:
     """A run in memory: environments, the learner and its state, the current episodes."""
+
+    runs = 1
 
     def __init__(self, c: Config, env: BatchEnv, eval_env: BatchEnv | None = None):
         self.config, self.env, self.eval_env = c, env, eval_env
@@ -56,6 +64,24 @@ class Trainer:
         self.buffer = empty_rollout(rows, env.num_envs, env.codec.spec, self.parts.dist.action_size)
         self.seconds = {"rollout": 0.0, "switch": 0.0, "learn": 0.0, "eval": 0.0}
 
+    @property
+    def steps(self) -> np.ndarray:
+        return np.array(self.env_steps)
+
+    @property
+    def description(self) -> dict[str, Any]:
+        return self.env.description
+
+    @property
+    def unbounded(self) -> np.ndarray:
+        return unbounded(self.env.observation_space)
+
+    @property
+    def ways(self) -> tuple[Acts, ...]:
+        if self.eval_env is None:
+            return ()
+        return ("mode", "sampled") if self.config.evaluation.deterministic else ("sampled",)
+
     def policy(self) -> HostPolicy:
         """Returns the current policy, with its memory of the episodes under way."""
         policy = self.policy_of(self.state)
@@ -64,6 +90,24 @@ class Trainer:
 
     def policy_of(self, state: TrainState) -> HostPolicy:
         return HostPolicy(state.params, state.moments, self.parts.dist, self.parts.sight)
+
+    def choose(self, which: np.ndarray, new: HostPolicy, old: HostPolicy) -> HostPolicy:
+        return new if which else old
+
+    def turn(self, until: int) -> Turn:
+        """One iteration, with what a life of runs asks about it."""
+        before = self.env_steps
+        metrics = self.iterate(until)
+        row = {"env_steps": self.env_steps, **metrics}
+        obs, valid = self.buffer.obs, self.buffer.valid
+        size = None if self.env.codec.spec.size is None else largest(obs, valid)
+        return Turn([[row]], self.env_steps - before, size, (obs, valid))
+
+    def due(self, before: int, evaluated: int) -> bool:
+        return crossed(before, self.env_steps, self.config.evaluation.every)
+
+    def shown(self, rows: list[list[Row]]) -> Row:
+        return {name: value for name, value in rows[0][-1].items() if name != "env_steps"}
 
     def iterate(self, until: int) -> dict[str, float]:
         """One iteration of Algorithm 7: collects D_k until the switch fires, then learns from it.
@@ -126,19 +170,25 @@ class Trainer:
         """
         c, policy = self.config.evaluation, self.policy_of(self.state)
         rng = host_rng(self.config.seed, EVAL, self.env_steps)
-        found = self.play(policy, c.deterministic, int(rng.integers(2**31)))
-        return found | as_sampled(self.play(policy, False, int(rng.integers(2**31))))
+        found = self.episodes_of(policy, c.deterministic, rng.integers(2**31))
+        return found | as_sampled(self.episodes_of(policy, False, rng.integers(2**31)))
 
-    def test(self, policy: HostPolicy, acts: str, occasion: int) -> dict[str, float]:
-        """Returns the metrics of new episodes of any policy, by its mode or by sampled actions."""
-        rng = host_rng(self.config.seed, TEST, occasion)
-        return self.play(policy, acts == "mode", int(rng.integers(2**31)))
+    def play(
+        self, policy: HostPolicy, ways: Sequence[Acts], occasions: range
+    ) -> Mapping[Acts, Mapping[str, float]]:
+        """Returns means over new episodes of any policy, by its mode or by sampled actions."""
+        found: dict[Acts, Mapping[str, float]] = {}
+        for way in ways:
+            rngs = [host_rng(self.config.seed, TEST, occasion) for occasion in occasions]
+            batches = (self.episodes_of(policy, way == "mode", r.integers(2**31)) for r in rngs)
+            found[way] = means(batches) | {"sampled": float(way == "sampled")}
+        return found
 
-    def play(self, policy: HostPolicy, deterministic: bool, seed: int) -> dict[str, float]:
+    def episodes_of(self, policy: HostPolicy, deterministic: bool, seed: Any) -> dict[str, float]:
         """Plays an episode in every environment of the evaluations."""
         assert self.eval_env is not None
         start, longest = time.perf_counter(), self.config.evaluation.max_steps
-        episodes = evaluate(self.eval_env, policy, seed, deterministic, longest)
+        episodes = evaluate(self.eval_env, policy, int(seed), deterministic, longest)
         self.seconds["eval"] += time.perf_counter() - start
         return score("eval", episodes, self.env.description)
 
@@ -158,11 +208,19 @@ class Trainer:
                 "Correct the bonus."
             )
         if wrong is not None:
-            raise LPOError(
-                f"Training diverged at step {self.env_steps} ({wrong} is NaN or infinite). The "
-                f"last valid state was kept. Lower {named('learning_rate')}, or check the scale of "
-                "the environment's rewards."
-            )
+            raise diverged(f"at step {self.env_steps}", wrong)
+
+    def about(self, run: int = 0) -> dict[str, Any]:
+        """Returns what a checkpoint says of the run."""
+        codec = self.env.codec
+        return {
+            "env": self.env.description,
+            "spaces": {
+                "observation": spaces.to_dict(codec.raw_observation_space),
+                "action": spaces.to_dict(codec.raw_action_space),
+            },
+            "config": config.to_dict(self.config),
+        }
 
     def tree(self) -> dict[str, Any]:
         return {
@@ -204,5 +262,11 @@ class Trainer:
         else:
             self.env.set_state(group("env"))
             self.episodes.set_state(group("episodes"))
-            self.obs = jax.tree.map(np.asarray, tree["obs"])
-            self.memory = jax.tree.map(np.asarray, tree["memory"])
+            self.obs = np.asarray(tree["obs"])
+
+    def close(self) -> None:
+        """Closes the environments, all of them even if one fails."""
+        with ExitStack() as closing:
+            for env in (self.env, self.eval_env):
+                if (close := getattr(env, "close", None)) is not None:
+                    closing.callback(close)

@@ -17,6 +17,7 @@ import contextlib
 import hashlib
 import json
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -252,6 +253,12 @@ class RunDirectory:
             return str(error)
         return None
 
+    def sound_best(self) -> Checkpoint | None:
+        """Returns the best checkpoint; None where there is none, or a damaged one."""
+        with contextlib.suppress(LPOError):
+            return checkpoint.load(self.checkpoints / "best.safetensors")
+        return None
+
     def id_for(self, logger: str, new: Callable[[], str]) -> str:
         """Returns the id under which a logger knows the run; ``new`` makes it at the first time."""
         try:
@@ -276,6 +283,16 @@ class RunDirectory:
             for p in self.path.iterdir()
             if p.name.strip(".").removesuffix(".tmp") not in ours
         ]
+
+
+def clear(run: RunDirectory) -> None:
+    """Deletes a run that has no checkpoint yet, so that it can start again."""
+    if not run.path.exists():
+        return
+    if foreign := run.foreign():
+        raise LPOError(f"{run} holds {foreign[0]}, which is not a file of a run; move it away.")
+    with run.claim():
+        shutil.rmtree(run.path)
 
 
 def runs_in(path: Path) -> list[RunDirectory]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from lpo.engine.evaluate import success_rate
-from lpo.runs.run import Callback, Run
+from lpo.runs.run import Run
+from lpo.runs.session import Callback
 
 
 def state_line(run: Run, rate: float) -> dict[str, str]:
     """Returns the texts of a progress line: return, success, bonus, switches and speed."""
-    trainer, last = run.trainer, run.memory.rows[-1]
+    trainer, last = run.trainer, run.rows[-1]
     recent = list(trainer.episodes.recent)
     success = success_rate(recent, trainer.env.description) if recent else None
     shown = {
@@ -116,3 +118,15 @@ def _line(run: Run, until: int) -> Iterator[Callback]:
 
     yield show
     print()
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Shows warnings as one line each, without the line of code that they come from."""
+
+    def show(message: Warning | str, *rest: object, **more: object) -> None:
+        print(f"warning: {message}", file=sys.stderr, flush=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield

@@ -13,15 +13,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from lpo.engine.trainer import Acts
 from lpo.errors import LPOError
 
-Acts = Literal["mode", "sampled"]
 P = TypeVar("P")
-Play = Callable[[P, Acts, int], Mapping[str, float]]  # (policy, way, occasion) → metrics
+Means = Mapping[Acts, Mapping[str, Any]]  # of some episodes, for each way of acting
+Play = Callable[[P, Sequence[Acts], range], Means]  # (policy, ways, occasions) → means
+Choose = Callable[[np.ndarray, P, P], P]  # (which, new, old) → new for the runs that are marked
 Metrics = Mapping[str, Any]
 
 WINDOW = 3  # evaluations that rank a policy
@@ -54,12 +56,6 @@ class Recent:
         full = len(self.kept) == WINDOW
         return Ranked(np.maximum(mode, sampled) if full else mode - np.inf, sampled > mode)
 
-    def acts(self, deterministic: bool) -> Acts | None:
-        """Returns how the policy of a single run acts by default; None before an evaluation."""
-        if not self.kept:
-            return None
-        return "sampled" if not deterministic or bool(self.rank().sampled) else "mode"
-
     def to_json(self) -> list[list[float]]:
         return [x.tolist() for x in self.kept]
 
@@ -74,45 +70,40 @@ def recent_of(found: Any) -> Recent:
 
 
 class Claim(NamedTuple):
-    """What a test found."""
+    """What a test of a run found, or of R runs side by side."""
 
-    name: str  # the policy that won
-    acts: Acts
-    metrics: dict[str, float]  # best/return, best/success, best/episodes, …
-    ways: dict[str, Acts]  # of every policy: the better way
+    last: np.ndarray  # the last policy won
+    sampled: np.ndarray  # the winner acts by sampled actions
+    last_sampled: np.ndarray  # so does the last policy
+    metrics: dict[str, Any]  # best/return, best/success, best/episodes, …
 
 
-def test(play: Play[P], policies: Mapping[str, P], ways: Sequence[Acts], factor: int = 1) -> Claim:
-    """Chooses among ``policies``, which are named in the order of preference, and tests the winner.
+def test(
+    play: Play[P], policies: Sequence[P], choose: Choose[P], ways: Sequence[Acts], factor: int = 1
+) -> Claim:
+    """Chooses among ``policies``, the best and the last or the last alone, and tests the winner.
 
-    ``play`` returns the metrics of one batch of episodes; equal occasions have equal seeds.
+    ``play`` returns means of batches of episodes, with ``sampled``: whether actions were sampled.
+    Equal occasions have equal seeds. Where returns
+    are equal, the policy and the way that stand first win.
     """
-    tried: dict[tuple[str, Acts], dict[str, float]] = {
-        (name, way): means(play(policy, way, i) for i in range(FIRST * factor))
-        for name, policy in policies.items()
-        for way in ways
-    }
-    ranks = {key: found["return"] for key, found in tried.items()}
-
-    def better(name: str) -> Acts:
-        return max(ways, key=lambda way: ranks[name, way])
-
-    best: dict[str, Acts] = {name: better(name) for name in policies}
-    name = max(policies, key=lambda n: ranks[n, best[n]])
+    tried = [play(policy, ways, range(FIRST * factor)) for policy in policies]
+    returns = np.array([found[way]["return"] for found in tried for way in ways], float)
+    samples = np.array([way == "sampled" for way in ways])
+    won = returns.argmax(0)  # over policies and their ways
+    last, sampled = won // len(ways) == len(policies) - 1, samples[won % len(ways)]
+    winner = choose(last, policies[-1], policies[0])
+    needed: list[Acts] = [way for way in ways if np.any(sampled == (way == "sampled"))]
     new = range(FIRST * factor, (FIRST + CLAIM) * factor)
-    found = means(play(policies[name], best[name], i) for i in new)
-    found["episodes"] *= len(new)  # a mean over batches of equal size
-    found["sampled"] = float(best[name] == "sampled")
-    return Claim(name, best[name], {f"best/{k}": v for k, v in found.items()}, best)
+    found = play(winner, needed, new)
+    metrics: dict[str, Any] = {}
+    for name, value in found[needed[-1]].items():
+        metrics[f"best/{name}"] = np.where(sampled, value, found[needed[0]][name])
+    metrics["best/episodes"] = metrics["best/episodes"] * len(new)  # batches of equal size
+    return Claim(last, sampled, samples[returns[-len(ways) :].argmax(0)], metrics)
 
 
 test.__test__ = False  # type: ignore[attr-defined]  # no test of pytest
-
-
-def means(found: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Returns the mean of every metric over batches of episodes, without what stands before /."""
-    rows = [{k.split("/")[-1]: v for k, v in row.items()} for row in found]
-    return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
 
 
 def factor(steps: int, episodes: int, length: float, arms: int) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -134,16 +133,6 @@ def check_same(run: RunDirectory, c: Config) -> None:
                 f"{run} was made with {key} {before.get(key)!r}, and the grid says "
                 f"{now.get(key)!r}; pass another --out, or delete the old sweep."
             )
-
-
-def clear(run: RunDirectory) -> None:
-    """Deletes a run that has no checkpoint yet, so that it can start again."""
-    if not run.path.exists():
-        return
-    if foreign := run.foreign():
-        raise LPOError(f"{run} holds {foreign[0]}, which is not a file of a run; move it away.")
-    with run.claim():
-        shutil.rmtree(run.path)
 
 
 def await_writer(run: RunDirectory, patience: float = 60.0) -> None:

@@ -50,10 +50,11 @@ def pin(core: int) -> None:
 def work(root: Path, name: str) -> None:
     """Trains the run to its end, from the start or from its last checkpoint."""
     from lpo.envs.registry import import_package
-    from lpo.runs.directory import RunDirectory
+    from lpo.runs.directory import RunDirectory, clear
     from lpo.runs.progress import watched_lines
-    from lpo.runs.run import resume, start, stopping_on_signals
-    from lpo.sweep.plan import await_writer, clear, read_item, standing
+    from lpo.runs.run import resume, start
+    from lpo.runs.session import stopping_on_signals
+    from lpo.sweep.plan import await_writer, read_item, standing
 
     for package in trusted_packages():
         import_package(package)
