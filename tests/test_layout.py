@@ -6,10 +6,9 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[1] / "src" / "lpo"
 ROOMS = [
     "errors", "elsewhere", "files", "platform", "types", "finite", "theory", "options", "math",
-    "network",
-    "problem",
-    "bonus", "switch", "start", "envs", "algorithms", "config", "engine", "runs", "policy", "agent",
-    "explorer", "sb3", "render", "export", "report", "card", "sweep", "cli",
+    "network", "problem", "bonus", "switch", "start", "envs", "algorithms", "config", "engine",
+    "runs", "policy", "agents", "agent", "explorer", "sb3", "render", "export", "report", "card",
+    "sweep", "cli",
 ]  # fmt: skip
 
 

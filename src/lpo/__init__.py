@@ -14,6 +14,7 @@ except PackageNotFoundError:  # a source tree that is not installed
 
 if TYPE_CHECKING:
     from lpo.agent import LPO, PPO, Agent
+    from lpo.agents import Agents
     from lpo.config import Config, configure
     from lpo.errors import LPOError
     from lpo.policy import Policy
@@ -23,6 +24,7 @@ __all__ = [
     "LPO",
     "PPO",
     "Agent",
+    "Agents",
     "Config",
     "LPOError",
     "Policy",
@@ -31,6 +33,7 @@ __all__ = [
     "configure",
 ]
 _HOMES = {
+    "Agents": "lpo.agents",
     "Config": "lpo.config",
     "configure": "lpo.config",
     "LPOError": "lpo.errors",

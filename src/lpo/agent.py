@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar, overload
 
 import gymnasium
 import numpy as np
@@ -14,6 +14,7 @@ from gymnasium.vector import VectorEnv
 
 from lpo import config as configs
 from lpo import elsewhere
+from lpo.agents import Agents
 from lpo.algorithms import row_name
 from lpo.config import Config
 from lpo.engine.evaluate import as_sampled, evaluate, score
@@ -24,6 +25,7 @@ from lpo.envs.task import CUSTOM, DEFAULT_ENV
 from lpo.errors import LPOError
 from lpo.policy import Kept, Policy, load_checkpoint
 from lpo.runs import checkpoint
+from lpo.runs.callbacks import callbacks, whole_number
 from lpo.runs.checkpoint import Checkpoint
 from lpo.runs.directory import RunDirectory, free_directory, short_env
 from lpo.runs.loggers import About, Logger, check_installed, open_loggers
@@ -39,6 +41,23 @@ class Agent:
     """An algorithm of the table with SB3's verbs: learn, evaluate, predict, save, load, close."""
 
     row: ClassVar[str | None] = None  # the row of the table that LPO and PPO stand for
+
+    @overload
+    def __new__(
+        cls, env: str = ..., *, device: Literal["gpu", "cpu"], seeds: Any = 1, **options: Any
+    ) -> Agents: ...
+
+    @overload
+    def __new__(cls: type[A], env: Any = ..., *more: Any, **options: Any) -> A: ...
+
+    def __new__(cls, env: Any = DEFAULT_ENV, *more: Any, **options: Any) -> Any:
+        """Returns an agent, or with ``device="cpu"`` or ``"gpu"`` many of them in one program.
+
+        ``Agent(env, device="gpu", seeds=64)`` are 64 runs; see ``lpo.agents.Agents``.
+        """
+        if options.get("device") is None and "seeds" not in options:
+            return super().__new__(cls)
+        return many(cls, env, more, options)
 
     def __init__(
         self,
@@ -263,6 +282,8 @@ class Agent:
     ) -> A:
         """Returns the agent in a file of ``save``, or in the best or last checkpoint of a run."""
         saved = load_checkpoint(Path(path), checkpoint)
+        if "configs" in saved.record:
+            raise LPOError(f"{path} holds many agents of a device; load them with lpo.Agents.load.")
         c = configs.from_dict(saved.record.get("config"), str(path))
         if cls.row is not None and c.algo != cls.row:
             raise LPOError(
@@ -296,6 +317,27 @@ class Agent:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def many(cls: type[Agent], env: Any, more: tuple[Any, ...], options: dict[str, Any]) -> Agents:
+    """Returns agents on a device. Raises LPOError for what only an agent on the host has."""
+    only_named(env, more)
+    device = options.pop("device", None)
+    if device not in ("gpu", "cpu"):
+        what = "seeds is for a device" if device is None else f"device is {device!r}"
+        raise LPOError(f'{what}; pass device="gpu" or device="cpu", or leave both out.')
+    for name, instead in {
+        "eval_env": "evaluations play the same task there",
+        "loggers": "pass a callback, and read .metrics",
+        "config": "pass algo, preset and options",
+        "saved": "use Agents.load",
+    }.items():
+        if options.pop(name, None):
+            raise LPOError(f"{name} is for an agent on the host; {instead}, or leave device out.")
+    algo = options.pop("algo", None)
+    if cls.row is not None and algo not in (None, cls.row):
+        raise LPOError(f"{cls.__name__} is the row {cls.row!r}; use Agent(env, algo={algo!r}).")
+    return Agents(env, device=device, algo=algo or cls.row, **options)
 
 
 def _id(env: Any) -> str:
@@ -351,36 +393,6 @@ def made_again(env: Any) -> Callable[[], gymnasium.Env] | None:
         stacklevel=3,
     )
     return None
-
-
-def whole_number(name: str, value: Any) -> int:
-    """Returns ``value``, which may be 1e6. Raises LPOError where it is not a whole number of at
-    least 1."""
-    value = int(value) if isinstance(value, float) and value.is_integer() else value
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise LPOError(f"{name} is {value!r}; pass a whole number of 1 or more.")
-    return int(value)
-
-
-class Callbacks(NamedTuple):
-    on_start: Callable[[Agent], Any]
-    on_step: Callable[[int, dict[str, float]], Any]
-    on_end: Callable[[Agent], Any]
-
-
-def callbacks(given: Any) -> Callbacks:
-    """Returns the three calls of a function or an object. Raises LPOError for anything else."""
-    nothing = lambda *args: None  # noqa: E731
-    names = Callbacks._fields
-    if given is None or callable(given):
-        return Callbacks(nothing, given or nothing, nothing)
-    found = [getattr(given, name, None) for name in names]
-    if not any(map(callable, found)):
-        raise LPOError(
-            f"callback is {given!r}; pass a function (env_steps, metrics), or an object with "
-            f"{', '.join(names[:-1])} or {names[-1]}."
-        )
-    return Callbacks(*(call if callable(call) else nothing for call in found))
 
 
 class LPO(Agent):

@@ -6,6 +6,9 @@ import os
 import sys
 from contextvars import ContextVar
 from pathlib import Path
+from typing import Any
+
+from lpo.errors import SPEAKS_FLAGS, LPOError
 
 # The environments run on the CPU and the networks are small, so learning runs there too. More
 # threads for linear algebra would cost more time than they save.
@@ -42,6 +45,31 @@ def prefer_host() -> None:
     if "jax" not in sys.modules:
         for name, value in DEFAULTS.items():
             os.environ.setdefault(name, value)
+
+
+def find_device(name: str) -> Any:
+    """Returns a JAX device, "gpu" or "cpu". Raises LPOError where there is none of that kind.
+
+    JAX looks for devices once. Where this library chose the CPU for it and it has not looked yet,
+    it may look for a GPU too; what names no device goes on computing on the CPU.
+    """
+    import jax
+
+    ours = name == "gpu" and jax.config.jax_platforms == DEFAULTS["JAX_PLATFORMS"]  # type: ignore[attr-defined]
+    if ours:
+        jax.config.update("jax_platforms", "cpu,cuda")
+        if os.environ.get("XLA_FLAGS") == DEFAULTS["XLA_FLAGS"]:
+            os.environ["XLA_FLAGS"] += f" {GPU_LOOPS}"
+    try:
+        return jax.devices(name)[0]
+    except RuntimeError as error:
+        if ours:
+            jax.config.update("jax_platforms", DEFAULTS["JAX_PLATFORMS"])
+        instead = "--device cpu" if SPEAKS_FLAGS.get() else 'device="cpu"'
+        raise LPOError(
+            f"JAX sees no {name} here ({str(error).splitlines()[0]}); install JAX with CUDA "
+            f"(`pip install 'lpo-rl[gpu]' 'jax[cuda13]'`), or pass {instead}."
+        ) from error
 
 
 def prefer_device() -> None:

@@ -351,6 +351,7 @@ def test_evaluations_come_in_time_whatever_the_rollouts_do(tmp_path, algo):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("normalize", [True, False])
 def test_a_group_warns_once_of_an_observation_that_grows(tmp_path, monkeypatch, capsys, normalize):
     sizes = iter([1.0, 20.0, 30.0])
@@ -358,8 +359,9 @@ def test_a_group_warns_once_of_an_observation_that_grows(tmp_path, monkeypatch, 
 
     def grown(trainer, until):
         found = turn(trainer, until)
-        found.size[3] = next(sizes)
-        return found
+        size = np.array(found.size)
+        size[3] = next(sizes)
+        return found._replace(size=size)
 
     monkeypatch.setattr(GroupTrainer, "turn", grown)
     monkeypatch.setattr(GroupTrainer, "turns", lambda trainer, until: 2)

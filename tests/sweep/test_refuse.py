@@ -117,8 +117,14 @@ def test_runs_of_a_device_go_on_to_more_steps_with_the_same_bytes(tmp_path, caps
     runs = sorted(p.name for p in whole.iterdir() if RunDirectory(p).exists)
     assert len(runs) == 2
     for name in runs:
-        for file in ("metrics.jsonl", "checkpoints/000000016384.safetensors"):
-            assert (cut / name / file).read_bytes() == (whole / name / file).read_bytes()
+        file = "checkpoints/000000016384.safetensors"
+        assert (cut / name / file).read_bytes() == (whole / name / file).read_bytes()
+        rows, others = (RunDirectory(root / name).metrics() for root in (cut, whole))
+        claimed = next(row for row in rows if row["env_steps"] == 8192)  # its end at first
+        assert "best/return" in claimed and "best/return" in rows[-1]
+        for found in (*rows[:-1], *others[:-1]):
+            found |= {key: None for key in found if key.startswith("best/")}
+        assert [{k: v for k, v in row.items() if v is not None} for row in rows] == others
         assert (
             RunDirectory(cut / name).config().steps == 8192
         )  # what it was made with, as on a host

@@ -197,6 +197,11 @@ class Trainer:
         s = trees.unflatten("train", {"state": self.state}, arrays)["state"]
         return self.policy_of(s)
 
+    def recent(self) -> Row:
+        """Returns the mean return and the success of the last episodes of training."""
+        found = score("", self.episodes.recent, self.description)
+        return {name.removeprefix("/"): value for name, value in found.items()}
+
     def check_finite(self, metrics: dict[str, float], learned: TrainState) -> None:
         """Raises LPOError where a number is not finite; then nothing that was learned is kept."""
         bad = [name for name, value in metrics.items() if not np.isfinite(value)]
@@ -262,7 +267,8 @@ class Trainer:
         else:
             self.env.set_state(group("env"))
             self.episodes.set_state(group("episodes"))
-            self.obs = np.asarray(tree["obs"])
+            self.obs = jax.tree.map(np.asarray, tree["obs"])
+            self.memory = jax.tree.map(np.asarray, tree["memory"])
 
     def close(self) -> None:
         """Closes the environments, all of them even if one fails."""

@@ -253,6 +253,10 @@ class RunDirectory:
             return str(error)
         return None
 
+    def has_best(self) -> bool:
+        """Whether there is anything of a best checkpoint."""
+        return any(self.checkpoints.glob("best.*"))
+
     def sound_best(self) -> Checkpoint | None:
         """Returns the best checkpoint; None where there is none, or a damaged one."""
         with contextlib.suppress(LPOError):

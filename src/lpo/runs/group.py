@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from lpo.config import Config
+from lpo.config import Config, host_only
 from lpo.engine.device import GroupTrainer, host
 from lpo.engine.device.trainer import acting_by
 from lpo.engine.trainer import Row
-from lpo.errors import LPOError
+from lpo.errors import LPOError, named
 from lpo.math import trees
 from lpo.runs import checkpoint
 from lpo.runs.checkpoint import Checkpoint
@@ -30,6 +30,21 @@ from lpo.runs.verdict import Claim, Recent
 STATES = "device"  # the folder of the groups' states
 KEPT = 2  # states of a group that stay
 SPARING = 5  # a state is that of all runs, so there are fewer of them
+
+
+def check_heeded(c: Config) -> None:
+    """Raises LPOError for an option that somebody set and that runs on a device do not have.
+
+    A value that is empty asks for nothing: `--loggers` alone switches all loggers off.
+    """
+    for name, leaf in host_only(c).items():
+        if leaf.value and leaf.value != leaf.option.default:
+            many = isinstance(leaf.value, tuple)
+            shown = " ".join(map(str, leaf.value)) if many else leaf.value
+            raise LPOError(
+                f"{named(name)} {shown} is for runs on the host, and a device has no such "
+                f"choice; leave {named(name)} out, or leave {named('device')} out."
+            )
 
 
 class GroupMemory(NoFiles):
@@ -59,6 +74,27 @@ class GroupMemory(NoFiles):
         if session.recent.kept:
             arrays["best/recent"] = np.stack(list(session.recent.kept))
         return arrays
+
+    def record(self, session: Session) -> dict[str, Any]:
+        """Returns what a state of the group says beside its arrays."""
+        return {
+            "seconds": self.trainer.seconds["device"],
+            "evaluated": session.evaluated,
+            "runs": list(self.trainer.names),
+        }
+
+    def checkpoints(self, session: Session, run: int) -> tuple[Checkpoint, Checkpoint | None]:
+        """Returns a run's last learner and its best policy; None where none was evaluated."""
+        state = jax.tree.map(lambda x: np.asarray(x[run]), self.trainer.group.train)
+        record, best = session.record(run), session.best
+        last = Checkpoint(trees.flatten("train", {"state": state}), record)
+        if self.policies is None:
+            return last, None
+        own = jax.tree.map(lambda x: x[run], self.policies)
+        state = acting_by(state, own)
+        steps, acts = int(best.env_steps[run]), session.way(best.sampled, run)
+        record = record | {"env_steps": steps, "acts": acts}
+        return last, Checkpoint(trees.flatten("train", {"state": state}), record)
 
     def restore(self, saved: Checkpoint) -> None:
         """Takes over the state of the runs and their best policies."""
@@ -117,13 +153,8 @@ class GroupFiles(GroupMemory):
 
     def save(self, session: Session) -> None:
         assert self.journal is not None
-        record = {
-            "logs": self.journal.lengths,
-            "log_sha256": self.journal.sums,
-            "seconds": self.trainer.seconds["device"],
-            "evaluated": session.evaluated,
-            "runs": list(self.trainer.names),
-        }
+        record = {"logs": self.journal.lengths, "log_sha256": self.journal.sums}
+        record |= self.record(session)
         self.folder.parent.mkdir(exist_ok=True)
         name = f"{int(self.trainer.steps.max()):012d}"
         checkpoint.save(self.folder, name, self.arrays(session), record)
@@ -132,21 +163,12 @@ class GroupFiles(GroupMemory):
 
     def finish(self, session: Session) -> None:
         """Gives every run its checkpoints: the last learner's state and the best policy."""
-        train, best = host(self.trainer.group.train), session.best
         for i, run in enumerate(self.runs):
-            state = jax.tree.map(lambda x, i=i: x[i], train)
-            arrays = trees.flatten("train", {"state": state})
-            record = session.record(i)
-            checkpoint.save(run.checkpoints, f"{record['env_steps']:012d}", arrays, record)
-            if self.policies is not None:
-                own = jax.tree.map(lambda x, i=i: x[i], self.policies)
-                state = acting_by(state, own)
-                record |= {
-                    "env_steps": int(best.env_steps[i]),
-                    "acts": session.way(best.sampled, i),
-                }
-                arrays = trees.flatten("train", {"state": state})
-                checkpoint.save(run.checkpoints, "best", arrays, record)
+            last, best = self.checkpoints(session, i)
+            name = f"{last.record['env_steps']:012d}"
+            checkpoint.save(run.checkpoints, name, last.arrays, last.record)
+            if best is not None:
+                checkpoint.save(run.checkpoints, "best", best.arrays, best.record)
 
     def close(self) -> None:
         if self.journal is not None:

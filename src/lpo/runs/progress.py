@@ -7,20 +7,20 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from lpo.engine.evaluate import success_rate
+import numpy as np
+
 from lpo.runs.run import Run
-from lpo.runs.session import Callback
+from lpo.runs.session import Callback, Session
 
 
 def state_line(run: Run, rate: float) -> dict[str, str]:
     """Returns the texts of a progress line: return, success, bonus, switches and speed."""
-    trainer, last = run.trainer, run.rows[-1]
-    recent = list(trainer.episodes.recent)
-    success = success_rate(recent, trainer.env.description) if recent else None
+    last, recent = run.rows[-1], run.trainer.recent()
     shown = {
-        "return": f"{sum(e.ret for e in recent) / len(recent):.1f}" if recent else "–",
-        "success": "–" if success is None else f"{success:.0%}",
+        "return": f"{recent['return']:.1f}" if "return" in recent else "–",
+        "success": f"{recent['success']:.0%}" if "success" in recent else "–",
         "bonus": f"{last['bonus/mean']:.2g}" if "bonus/mean" in last else "–",
         "switches": f"{last['switch/count']:.0f}",
         "steps/s": f"{rate:,.0f}",
@@ -28,42 +28,66 @@ def state_line(run: Run, rate: float) -> dict[str, str]:
     return shown
 
 
-def evaluated(metrics: dict[str, float]) -> str:
+def of_many(metrics: dict[str, Any], rate: float) -> dict[str, str]:
+    """Returns the texts of a progress line of many runs; the metrics are arrays [R]."""
+    texts = {}
+    returns = metrics.get("eval/return", metrics.get("rollout/return"))
+    if returns is not None and np.isfinite(returns).any():
+        texts["return"] = f"best {np.nanmax(returns):.1f} median {np.nanmedian(returns):.1f}"
+    success = metrics.get("eval/success", metrics.get("rollout/success"))
+    if success is not None and np.isfinite(success).any():
+        texts["success"] = f"{np.nanmean(success):.0%}"
+    return texts | {"steps/s": f"{rate:,.0f}"}
+
+
+def texts(session: Session, metrics: dict[str, Any], rate: float) -> dict[str, str]:
+    """Returns the texts of a progress line of one run or of many."""
+    if isinstance(session, Run):
+        return state_line(session, rate)
+    return of_many(metrics, rate)
+
+
+def evaluated(metrics: dict[str, Any]) -> str:
     """Returns the returns of an evaluation, by the mode and by sampled actions."""
+    metrics = {name: float(np.mean(value)) for name, value in metrics.items()}
     sampled = metrics.get("eval/sampled_return")
     more = "" if sampled is None else f" sampled {sampled:.4g}"
     return f"eval {metrics['eval/return']:.4g}{more}"
 
 
 class Rate:
-    """Steps per second since the start, without the first iteration, which compiles."""
+    """Steps per second of all runs since the first turn, which compiles; of that turn at first."""
 
-    def __init__(self) -> None:
-        self.start: tuple[float, int] | None = None
+    def __init__(self, session: Session) -> None:
+        self.session, self.turns = session, 0
+        self.start = self.now()
 
-    def __call__(self, steps: int) -> float:
-        now = time.perf_counter()
-        if self.start is None:
+    def now(self) -> tuple[float, int]:
+        return time.perf_counter(), int(self.session.trainer.steps.sum())
+
+    def __call__(self) -> float:
+        (began, first), (now, steps) = self.start, self.now()
+        self.turns += 1
+        if self.turns == 1:
             self.start = now, steps
-            return 0.0
-        return (steps - self.start[1]) / max(now - self.start[0], 1e-9)
+        return (steps - first) / max(now - began, 1e-9)
 
 
-def watched_lines(run: Run) -> Callback:
+def watched_lines(run: Session) -> Callback:
     """Returns a callback that prints a line for each evaluation."""
-    rate = Rate()
+    rate = Rate(run)
 
-    def show(step: int, metrics: dict[str, float]) -> None:
-        speed = rate(step)
+    def show(step: int, metrics: dict[str, Any]) -> None:
+        speed = rate()
         if "eval/return" in metrics:
-            shown = "  ".join(f"{k} {v}" for k, v in state_line(run, speed).items())
+            shown = "  ".join(f"{k} {v}" for k, v in texts(run, metrics, speed).items())
             print(f"step {step:>9,}  {evaluated(metrics)}  {shown}", flush=True)
 
     return show
 
 
 @contextmanager
-def shown(run: Run, until: int, asked: bool | None = None) -> Iterator[Callback]:
+def shown(run: Session, until: int, asked: bool | None = None) -> Iterator[Callback]:
     """Yields a callback that shows how far the run is.
 
     It is a bar on a terminal and a line in a notebook. Elsewhere it is nothing, or a line for each
@@ -79,7 +103,7 @@ def shown(run: Run, until: int, asked: bool | None = None) -> Iterator[Callback]
         yield watched_lines(run) if asked else nothing
 
 
-def nothing(step: int, metrics: dict[str, float]) -> None:
+def nothing(step: int, metrics: dict[str, Any]) -> None:
     """Shows nothing."""
 
 
@@ -89,10 +113,10 @@ def in_notebook() -> bool:
     return hasattr(shell, "kernel")
 
 
-def _bar(run: Run, until: int) -> Iterator[Callback]:
+def _bar(run: Session, until: int) -> Iterator[Callback]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    rate = Rate()
+    rate = Rate(run)
     columns = (
         BarColumn(bar_width=24),
         TextColumn("{task.percentage:3.0f}%"),
@@ -101,20 +125,21 @@ def _bar(run: Run, until: int) -> Iterator[Callback]:
     with Progress(*columns, TextColumn("{task.description}")) as bar:
         task = bar.add_task("compiling", total=until, completed=run.env_steps)
 
-        def show(step: int, metrics: dict[str, float]) -> None:
-            texts = " ".join(f"{k} [bold]{v}[/]" for k, v in state_line(run, rate(step)).items())
-            bar.update(task, completed=step, description=texts)
+        def show(step: int, metrics: dict[str, Any]) -> None:
+            now = texts(run, metrics, rate())
+            words = " ".join(f"{k} [bold]{v}[/]" for k, v in now.items())
+            bar.update(task, completed=step, description=words)
 
         yield show
 
 
-def _line(run: Run, until: int) -> Iterator[Callback]:
+def _line(run: Session, until: int) -> Iterator[Callback]:
     """A line that is written over itself."""
-    rate = Rate()
+    rate = Rate(run)
 
-    def show(step: int, metrics: dict[str, float]) -> None:
-        texts = "  ".join(f"{k} {v}" for k, v in state_line(run, rate(step)).items())
-        print(f"\r{step / until:4.0%}  {texts}".ljust(90), end="", flush=True)
+    def show(step: int, metrics: dict[str, Any]) -> None:
+        words = "  ".join(f"{k} {v}" for k, v in texts(run, metrics, rate()).items())
+        print(f"\r{step / until:4.0%}  {words}".ljust(90), end="", flush=True)
 
     yield show
     print()

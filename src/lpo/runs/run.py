@@ -252,12 +252,9 @@ def gone_on(directory: RunDirectory, claimed: IO[bytes], loggers: Sequence[Logge
     before = Continued.of(saved, str(directory))
     trainer = make_trainer(c)
     trainer.restore(saved.arrays, before.seconds)
-    best = None
-    if before.best is not None:
-        best = directory.sound_best()
-        if best is None:
-            wrong = directory.unsound_best()
-            problems.append(f"{wrong} The best from here on is kept instead.")
+    best, wrong = directory.sound_best(), directory.unsound_best()
+    if best is None and (before.best is not None or directory.has_best()):
+        problems.append(f"{wrong} The best from here on is kept instead.")
     if not trainer.env.resumable:
         why = f"{c.task.env} cannot restore a saved state, so new episodes begin here."
         problems.append(why)

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import jax
-import numpy as np
 
-from lpo.config import axes_of, flat, host_only
-from lpo.errors import LPOError, named
+from lpo.config import axes_of, flat
+from lpo.errors import LPOError
+from lpo.platform import find_device
 from lpo.runs import checkpoint
-from lpo.runs.group import STATES, open_group
-from lpo.runs.progress import plain_warnings
+from lpo.runs.group import STATES, check_heeded, open_group
+from lpo.runs.progress import Rate, of_many, plain_warnings
 from lpo.runs.session import Callback, Session
 from lpo.sweep.grid import Grid, Item
 from lpo.sweep.local import stop_flag
@@ -29,20 +29,9 @@ from lpo.sweep.plan import held, read_plan, standing, write_plan
 Device = Literal["gpu", "cpu"]
 
 
-def choose_device(name: Device) -> Any:
-    """Returns the JAX device. Raises LPOError where there is none of that kind."""
-    try:
-        return jax.devices(name)[0]
-    except RuntimeError as error:
-        raise LPOError(
-            f"JAX sees no {name} here ({str(error).splitlines()[0]}); install JAX with CUDA "
-            "(`pip install 'lpo-rl[gpu]' 'jax[cuda13]'`), or pass --device cpu."
-        ) from error
-
-
 def sweep_on_device(grid: Grid, root: Path, device: Device, quiet: bool = False) -> int:
     """Runs a grid, group by group. Returns the exit status: 0, or 130 when it was stopped."""
-    choose_device(device)  # refuse before anything is written
+    find_device(device)  # refuse before anything is written
     refuse_host_only(grid.items)
     return carry_out(grid, root, device, quiet)
 
@@ -51,7 +40,7 @@ def resume_on_device(
     root: Path, device: Device, steps: int | None = None, quiet: bool = False
 ) -> int:
     """Goes on with the runs of a directory that was started with ``--device``, up to ``steps``."""
-    choose_device(device)
+    find_device(device)
     grid = read_plan(root)
     if steps is not None:
         grid = Grid(grid.name, [item._replace(until=steps) for item in grid.items])
@@ -75,19 +64,9 @@ def carry_out(grid: Grid, root: Path, device: Device, quiet: bool) -> int:
 
 
 def refuse_host_only(items: Iterable[Item]) -> None:
-    """Raises LPOError for an option that somebody set and that runs on a device do not have.
-
-    A value that is empty asks for nothing: `--loggers` alone switches all loggers off.
-    """
+    """Raises LPOError for an option that somebody set and that runs on a device do not have."""
     for item in items:
-        for name, leaf in host_only(item.config).items():
-            if leaf.value and leaf.value != leaf.option.default:
-                many = isinstance(leaf.value, tuple)
-                shown = " ".join(map(str, leaf.value)) if many else leaf.value
-                raise LPOError(
-                    f"{named(name)} {shown} is for runs on the host, and a device has no such "
-                    f"choice; leave {named(name)} out, or leave {named('device')} out."
-                )
+        check_heeded(item.config)
 
 
 def run_on_device(root: Path, grid: Grid, device: Device, quiet: bool = False) -> bool:
@@ -97,7 +76,7 @@ def run_on_device(root: Path, grid: Grid, device: Device, quiet: bool = False) -
         print(f"{grid.name}: {len(grid.items)} runs in {root}, {len(left)} to do", flush=True)
     undone = [g for g in begun_groups(root, grid.items) if left & {item.name for item in g}]
     with (
-        jax.default_device(choose_device(device)),
+        jax.default_device(find_device(device)),
         stop_flag() as stopped,
         disk_errors(root, device),
     ):
@@ -191,28 +170,12 @@ def lines(session: Session, items: Sequence[Item]) -> Callback:
     """Returns a callback that prints one line for all runs."""
     labels = dict.fromkeys(item.label for item in items)
     rows = f" of {', '.join(labels)}" if len(labels) < 4 else ""
-    before = [int(session.trainer.steps.sum()), session.trainer.seconds["device"]]
+    rate = Rate(session)
 
     def show(step: int, metrics: dict[str, Any]) -> None:
-        now = [int(session.trainer.steps.sum()), session.trainer.seconds["device"]]
-        speed = (now[0] - before[0]) / (now[1] - before[1])
-        before[:] = now
+        words = "  ".join(f"{k} {v}" for k, v in of_many(metrics, rate()).items())
         print(
-            f"step {step:>11,} / {items[0].goal:,} × {len(items)} runs{rows}  "
-            f"{of_many(metrics)}{speed:,.0f} steps/s",
-            flush=True,
+            f"step {step:>11,} / {items[0].goal:,} × {len(items)} runs{rows}  {words}", flush=True
         )
 
     return show
-
-
-def of_many(metrics: dict[str, np.ndarray]) -> str:
-    """Returns the returns and the successes of many runs as the text of a line."""
-    shown = ""
-    returns = metrics.get("eval/return", metrics.get("rollout/return"))
-    if returns is not None and np.isfinite(returns).any():
-        shown = f"return best {np.nanmax(returns):.1f} median {np.nanmedian(returns):.1f}  "
-    success = metrics.get("eval/success", metrics.get("rollout/success"))
-    if success is not None and np.isfinite(success).any():
-        shown += f"success {np.nanmean(success):.0%}  "
-    return shown

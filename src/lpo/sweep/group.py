@@ -20,10 +20,10 @@ from typing import NamedTuple
 from lpo.errors import LPOError
 from lpo.platform import trusted_packages
 from lpo.runs.directory import RunDirectory
+from lpo.runs.group import STATES
 from lpo.sweep.board import Board, shown
 from lpo.sweep.cluster import PLATFORM, load_ray, run_on_ray
 from lpo.sweep.device import (
-    STATES,
     Device,
     begun_groups,
     disk_errors,
@@ -43,9 +43,9 @@ MEMORY = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # else one process takes mo
 LOOK = """
 import sys
 from lpo.errors import LPOError
-from lpo.sweep.device import choose_device
+from lpo.platform import find_device
 try:
-    choose_device(sys.argv[1])
+    find_device(sys.argv[1])
 except LPOError as error:
     print(error)
     sys.exit(1)
