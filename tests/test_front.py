@@ -13,6 +13,7 @@ import lpo
 from lpo import PPO, Agent, LPOError, elsewhere
 from lpo.cli.main import main
 from lpo.config import configure, flat
+from lpo.envs.registry import find_wrapper
 from lpo.runs.endless import PATIENCE, Endless
 
 SMALL: dict[str, Any] = dict(num_envs=4, rollout=160, batch_size=16, epochs=2, hidden=[8])
@@ -182,3 +183,62 @@ def test_a_task_with_ends_or_a_limit_is_not_said_to_have_none():
     ended = Endless({}, 1)
     assert not ended.look({"rollout/return": 1.0}, 100) and not ended.look({}, 10**6)
     assert not Endless({}, 1, begun=10**6).look({}, 10**6 + 100)  # a run that was resumed
+
+
+class Goal(gymnasium.Env):
+    """−1 a step and 0 at the goal, which is too far for an episode."""
+
+    observation_space = gymnasium.spaces.Box(0, 9, (1,))
+    action_space = gymnasium.spaces.Discrete(2)
+    cost, goal = -1.0, 9
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place, self.left = 0, 8
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.place = max(self.place + (1 if action else -1), 0)
+        self.left -= 1
+        there = self.place == self.goal
+        reward = 0.0 if there else self.cost
+        return np.array([self.place], np.float32), reward, there, self.left == 0, {}
+
+
+class Dear(Goal):
+    cost = -2.0
+
+
+class Cheap(Goal):
+    cost = -0.1
+
+
+class Near(Goal):
+    goal = 2
+
+
+def test_costs_are_told_at_the_first_rewards_with_what_to_pass():
+    with pytest.warns(UserWarning, match=r"Each step costs 1 .* pass wrapper lpo\.envs\.shift"):
+        Agent(Goal, **QUIET).learn(320)
+    with pytest.warns(UserWarning, match="Each step costs 2 .* success pays 1 and all else 0; or"):
+        Agent(Dear, **QUIET).learn(320)
+
+
+def test_a_row_that_does_not_fade_or_a_known_task_hears_nothing_of_costs():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        PPO(Goal, **QUIET).learn(320)
+        Agent("Acrobot-v1", **QUIET).learn(160)
+        Agent(Cheap, **QUIET).learn(320)
+        Agent(Near, **QUIET).learn(320)
+        Agent(Goal, **QUIET, wrapper="lpo.envs.shift:plus_one").learn(320)
+
+
+def test_our_wrapper_adds_one_and_needs_no_trust(tmp_path):
+    agent = Agent(Near, **QUIET, wrapper="lpo.envs.shift:plus_one").learn(160)
+    assert max(row["rollout/reward_max"] for row in agent.metrics) == 1.0
+    assert 0 < agent.metrics[-1]["rollout/return"] <= 1.0
+    with pytest.raises(LPOError, match="a file may not run code"):
+        find_wrapper("lpo.envs.single:FlatEnv")
+    with pytest.raises(LPOError, match=r"no function 'gymnasium\.make'"):  # though it is imported
+        find_wrapper("lpo.envs.shift:gymnasium.make")

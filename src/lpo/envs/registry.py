@@ -17,12 +17,14 @@ import warnings
 from functools import cache, reduce
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
 from lpo.envs import minigrid
+from lpo.envs.shift import WRAPPERS
 from lpo.envs.specs import CONTROL, LOCOMOTION, MOUNTAIN_CAR, TASKS
 from lpo.envs.tabular import TABULAR
 from lpo.errors import SPEAKS_FLAGS, LPOError, named
@@ -168,6 +170,8 @@ def find_wrapper(text: str) -> Any:
     A module that is imported is not enough: a file could name any function of Python's own.
     """
     module, _, path = text.partition(":")
+    if text in WRAPPERS:
+        return WRAPPERS[text]
     if module not in NAMED:
         flags = SPEAKS_FLAGS.get()
         remedy = f"add `--import {module}`" if flags else f"lpo.envs.import_package({module!r})"
@@ -178,6 +182,8 @@ def find_wrapper(text: str) -> Any:
     found: Any = sys.modules[module]
     for part in path.split("."):
         found = getattr(found, part, None)
+        if isinstance(found, ModuleType):  # what the user's module imports is not the user's
+            found = None
     if not callable(found):
         raise LPOError(
             f"{module} has no function {path!r} for {named('wrapper')}; pass module:function, as "

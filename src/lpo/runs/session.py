@@ -22,6 +22,7 @@ from lpo.engine.trainer import Acts, Row, Scores, Trainer
 from lpo.envs.angles import Drift
 from lpo.errors import LPOError
 from lpo.runs import verdict
+from lpo.runs.costs import Costs
 from lpo.runs.endless import Endless
 from lpo.runs.journal import Memory
 from lpo.runs.loggers import Logger
@@ -137,6 +138,7 @@ class Session:
         self.drift = Drift(trainer.description["id"], trainer.unbounded)
         self.small = SmallRewards(trainer.config, trainer.description)
         num_envs = trainer.config.task.num_envs
+        self.costs = Costs(trainer.config, trainer.description)
         self.endless = Endless(trainer.description, num_envs, self.env_steps)
 
     @property
@@ -191,13 +193,14 @@ class Session:
         return self.trainer.evaluate()
 
     def warn(self, rows: Sequence[Sequence[Row]], size: np.ndarray | None) -> None:
-        """Warns of rewards that are too small, of observations that grow without bound, and of
-        episodes that do not end."""
+        """Warns of rewards that are too small, of tasks that only cost, of observations that grow
+        without bound, and of episodes that do not end."""
         all_rows, now = [row for own in rows for row in own], self.env_steps
         small = self.small.look(max((r["rollout/reward_max"] for r in all_rows), default=0.0), now)
         ended = next((row for row in all_rows if "rollout/return" in row), {})
         drifts = [] if size is None else self.drift.look(size, now)
-        for message in (*drifts, *small, *self.endless.look(ended, now)):
+        costs = self.costs.look(ended, now)
+        for message in (*drifts, *small, *self.endless.look(ended, now), *costs):
             warnings.warn(message, stacklevel=3)
 
     def timing(self, steps: int, before: Mapping[str, float]) -> Row:
