@@ -3,16 +3,19 @@
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
 import pytest
 
 import lpo.cli
-from lpo import LPOError
+from lpo import Agent, LPOError, Policy
+from lpo.envs.task import TaskOptions
 from lpo.sweep.grid import expand
 
 ID = "my_river:my/River-v0"
+SMALL: dict[str, Any] = dict(algo="ppo", rollout=256, hidden=[8], eval_every=256)
 PAGE = Path(__file__).parents[2] / "docs" / "device-env.md"
 
 
@@ -49,32 +52,78 @@ def test_a_step_by_hand(names):
     np.testing.assert_allclose(step.obs, [4.0 + speed, speed], rtol=1e-6)
 
 
-ONLY = "runs on a device only, so the host cannot step or draw it; train it with"
-
-
-def test_a_grid_of_it_is_for_a_device(names, tmp_path):
+def test_a_grid_of_it_is_for_a_device_or_for_the_host(names):
     grid = {"name": "g", "algos": ["ppo"], "envs": [ID], "seeds": 1, "steps": 4096}
-    assert expand(grid, device=True).items[0].config.task.env == ID
-    with pytest.raises(LPOError, match=ONLY):
-        expand(grid)
+    for device in (True, False):
+        assert expand(grid, device=device).items[0].config.task.env == ID
     with pytest.raises(LPOError, match="Pendulum-v1 runs on the host only"):
         expand(grid | {"envs": ["Pendulum-v1"]}, device=True)
 
 
+def test_the_host_steps_its_worlds_and_goes_on_from_a_state(names):
+    task = TaskOptions(env=ID, env_kwargs={"length": 1.2})
+    batch = task.make(3)
+    first, river = batch.reset(7), names["river"]
+    keys = [jax.random.fold_in(jax.random.key(7), i) for i in range(3)]
+    worlds = [names["begin"](river, key, river.params) for key in keys]
+    np.testing.assert_array_equal(first, [world.obs for world in worlds])
+    landed, step = 0, batch.step(np.zeros((3, 1)))
+    for _ in range(40):
+        step = batch.step(np.full((3, 1), 5.0))  # clipped to 1
+        landed += int(step.terminated.sum())
+        np.testing.assert_array_equal(step.reward, step.terminated)
+        assert (step.next_obs[step.terminated, 0] >= 1.2).all()  # the true s′
+        assert (step.obs[step.terminated, 0] <= 1.0).all()
+    assert landed >= 3 and batch.description["success_return"] == 1.0
+    state, again = batch.get_state(), task.make(3)
+    np.testing.assert_array_equal(again.set_state(state), step.obs)
+    for _ in range(5):
+        ours, theirs = (b.step(np.ones((3, 1))) for b in (batch, again))
+        np.testing.assert_array_equal(ours.obs, theirs.obs)
+
+
+def test_an_option_of_gymnasium_is_refused(names):
+    with pytest.raises(LPOError, match="is a device environment, and backend gymnasium is for"):
+        TaskOptions(env=ID, backend="gymnasium").make(1)
+
+
+def test_a_clip_shows_what_it_draws_or_what_it_observes(names):
+    drawn = TaskOptions(env=ID).make_single()
+    drawn.reset(seed=0)
+    for _ in range(9):
+        drawn.step(np.ones(1))
+    image = drawn.render()
+    assert image.shape == (48, 200, 3) and (image[:24] != 255).any(-1).sum() > 200
+    river = type(drawn.batch.env)
+    river.draw = lambda self, state: jax.numpy.full((2, 3, 3), 7)
+    try:
+        np.testing.assert_array_equal(drawn.render(), np.full((2, 3, 3), 7))
+    finally:
+        del river.draw
+
+
 @pytest.mark.slow
-def test_it_is_swept_on_a_device_and_said_to_be_of_a_device(names, tmp_path, capsys):
+def test_it_is_a_whole_citizen(names, tmp_path, capsys):
+    """Swept on a device and on the host, evaluated, drawn, made a card of, and an agent's task."""
     text = f'name = "g"\nalgos = ["ppo"]\nenvs = ["{ID}"]\nseeds = 1\nsteps = 512\n'
-    (tmp_path / "g.toml").write_text(text + "[overrides]\nrollout = 256\nhidden = [8]\n")
-    flags = [str(tmp_path / "g.toml"), "--out", str(tmp_path / "out"), "--import", "my_river"]
+    (tmp_path / "g.toml").write_text(
+        text + "[overrides]\nrollout = 256\nhidden = [8]\neval_every = 256\n"
+    )
+    trusted = ["--import", "my_river"]
+    flags = [str(tmp_path / "g.toml"), "--out", str(tmp_path / "out"), *trusted]
+    run = str(tmp_path / "out" / "ppo-River-v0-s0")
     with pytest.raises(SystemExit) as ended:
         lpo.cli.main(["sweep", *flags, "--device", "cpu"])
     assert ended.value.code == 0
-    run = str(tmp_path / "out" / "ppo-River-v0-s0")
-    capsys.readouterr()
-    for words in (["eval", run], ["render", run], ["sweep", *flags]):
-        with pytest.raises(SystemExit) as ended:
-            lpo.cli.main(words)
-        assert ended.value.code == 2 and ONLY in capsys.readouterr().err
+    lpo.cli.main(["eval", run, "--episodes", "2", *trusted])
+    assert "my/River-v0" in capsys.readouterr().out
+    lpo.cli.main(["render", run, "--out", str(tmp_path / "a.gif"), *trusted])
+    assert (tmp_path / "a.gif").stat().st_size > 100
+    lpo.cli.main(["card", run, "--out", str(tmp_path / "card"), *trusted])
+    assert (tmp_path / "card" / "README.md").exists()
+    agent = Agent(ID, **SMALL).learn(256)  # on the host
+    assert agent.evaluate(2)["length"] > 0 and Policy.load(run).predict([0.0, 0.0])[0].shape == (1,)
+    assert Agent(ID, device="cpu", seeds=2, **SMALL).learn(256).env_steps == 256
 
 
 def test_the_page_names_every_task_with_a_device_form():

@@ -202,6 +202,21 @@ def name_of(function: Any) -> str | None:
     return f"{module}:{path}" if found is function else None
 
 
+def is_device_alone(env_id: str) -> bool:
+    """Returns whether ``env_id`` has a device form and no Gymnasium form."""
+    if env_id.startswith("envpool:"):
+        return False
+    register_envs()
+    register_foreign()
+    name = without_package(env_id)
+    minigrid.register(name)
+    if name in gymnasium.registry:
+        return False
+    from lpo.envs.device import has_device_form  # which imports this file
+
+    return has_device_form(env_id)
+
+
 def find_spec(env_id: str) -> EnvSpec:
     """Returns Gymnasium's specification of ``env_id``; raises with the closest ids.
 
@@ -214,13 +229,6 @@ def find_spec(env_id: str) -> EnvSpec:
     try:
         return gymnasium.spec(name)
     except (gymnasium.error.Error, ValueError) as error:
-        from lpo.envs.device import has_device_form  # which imports this file
-
-        if has_device_form(env_id):
-            raise LPOError(
-                f"{env_id} runs on a device only, so the host cannot step or draw it; train it "
-                f"with {named('device')}, and read its scores with `lpo report`."
-            ) from None
         home = next((home for begins, home in HOMES if re.match(begins, name)), None)
         if home is not None and ":" not in env_id:
             raise LPOError(

@@ -10,7 +10,7 @@ import pydantic
 from lpo.envs import angles
 from lpo.envs.make import make_batch, make_single, runs_natively
 from lpo.envs.pools import is_pool, name_in_pool
-from lpo.envs.registry import find_spec, find_wrapper, wrapper_name
+from lpo.envs.registry import find_spec, find_wrapper, is_device_alone, wrapper_name
 from lpo.envs.specs import LOCOMOTION
 from lpo.errors import LPOError, named
 from lpo.files import parse_json
@@ -89,8 +89,10 @@ class TaskOptions:
         """
         if is_pool(self.env) and not device:
             name = name_in_pool(self.env)
-        elif device:
+        elif device or is_device_alone(self.env):
             from lpo.envs.device import device_name
+
+            device = True  # its maker knows its threshold
 
             name = device_name(self.env)
         else:
@@ -122,6 +124,10 @@ class TaskOptions:
 
         ``flat`` is False where the network reads small grids of codes as images.
         """
+        if env is None and is_device_alone(self.env):
+            from lpo.envs.host.from_device import make_host
+
+            return make_host(self, num_envs or self.num_envs)
         return make_batch(
             self.env if env is None else env,
             num_envs or self.num_envs,
@@ -138,6 +144,10 @@ class TaskOptions:
 
     def make_single(self, *, flat: bool = True) -> Any:
         """Returns one environment that renders."""
+        if is_device_alone(self.env):
+            from lpo.envs.host.from_device import make_drawn
+
+            return make_drawn(self)
         return make_single(
             self.env,
             **self.limits,

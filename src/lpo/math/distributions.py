@@ -334,6 +334,17 @@ def action_spec(space: spaces.Space) -> ActionSpec:
     )
 
 
+def space_of(action: ActionSpec) -> spaces.Space:
+    """Returns the Gymnasium space of a flat action."""
+    if not action.nvec:
+        return spaces.Box(np.array(action.low, np.float32), np.array(action.high, np.float32))
+    return (
+        spaces.Discrete(action.nvec[0])
+        if action.scalar
+        else spaces.MultiDiscrete(list(action.nvec))
+    )
+
+
 def make(spec: ActionSpec) -> Distribution:
     """Returns the distribution over the actions of ``spec``."""
     return categorical(spec) if spec.nvec else gaussian(spec)

@@ -23,7 +23,7 @@ from lpo.envs.device import make_device
 from lpo.envs.device.base import DeviceEnv
 from lpo.envs.spaces import to_dict
 from lpo.math import trees
-from lpo.math.distributions import ActionSpec
+from lpo.math.distributions import space_of
 
 LATEST = 2**31 - 1  # no run takes so many steps, so the test's evaluations have their own episodes
 Policies = dict[str, Any]  # what the policies of a group need to act, [R, …]
@@ -254,14 +254,3 @@ def axis_values(configs: Sequence[Config], envs: Sequence[DeviceEnv]) -> dict[st
         if name != "seed" and any(value != values[0] for value in values):
             found[name] = jnp.array(values, jnp.float32)
     return found
-
-
-def space_of(action: ActionSpec) -> spaces.Space:
-    """Returns the Gymnasium space of a flat action."""
-    if not action.nvec:
-        return spaces.Box(np.array(action.low, np.float32), np.array(action.high, np.float32))
-    return (
-        spaces.Discrete(action.nvec[0])
-        if action.scalar
-        else spaces.MultiDiscrete(list(action.nvec))
-    )
