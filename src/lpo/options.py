@@ -63,6 +63,14 @@ HOST_ONLY = _HostOnlyMark()
 HostOnly = Annotated[T, HOST_ONLY]
 
 
+class _IdleMark:
+    """No number of a run depends on the option: it decides its speed or its files."""
+
+
+IDLE = _IdleMark()
+Idle = Annotated[T, IDLE]
+
+
 @dataclasses.dataclass(frozen=True)
 class Short:
     """The name of an option on the command line and in flat tables, if it is not the field's name.
@@ -135,6 +143,7 @@ class Option(NamedTuple):
     help: str
     axis: bool
     host_only: bool
+    idle: bool
 
     @property
     def plain(self) -> Any:
@@ -163,6 +172,7 @@ def fields_of(cls: type) -> dict[str, Option]:
             help=help_of(cls, field.name),
             axis=any(mark is AXIS for mark in marks),
             host_only=any(mark is HOST_ONLY for mark in marks),
+            idle=any(mark is IDLE for mark in marks),
         )
     return found
 

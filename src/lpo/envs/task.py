@@ -14,7 +14,7 @@ from lpo.envs.registry import find_spec, find_wrapper, is_device_alone, wrapper_
 from lpo.envs.specs import LOCOMOTION
 from lpo.errors import LPOError, named
 from lpo.files import parse_json
-from lpo.options import Axis, Count, HostOnly, Positive, PositiveInt, options
+from lpo.options import Axis, Count, HostOnly, Idle, Positive, PositiveInt, options
 from lpo.types import BatchEnv
 
 DEFAULT_ENV = "lpo/SparseHopper-v0"
@@ -57,19 +57,19 @@ class TaskOptions:
     """Further keyword arguments of the environment, as a JSON object."""
     backend: HostOnly[Literal["auto", "native", "gymnasium"]] = "auto"
     """native: batched MuJoCo (sparse locomotion); gymnasium: any other; auto picks."""
-    threads: HostOnly[PositiveInt | None] = None
+    threads: HostOnly[Idle[PositiveInt | None]] = None
     """Threads that step native environments and EnvPool's; by default the usable cores."""
     periodic: Periodic = ()
     """Numbers of an observation that are angles and become (cos, sin), as in 0,3; auto finds the
     hinges without limits of Gymnasium's MuJoCo tasks."""
-    env_workers: HostOnly[Count | Literal["auto"]] = "auto"
+    env_workers: HostOnly[Idle[Count | Literal["auto"]]] = "auto"
     """Processes that step Gymnasium environments, each a part of them; 0: the run itself. auto
     starts one for each usable core where steps are slow: once all steps together have taken a
     second, and one of the whole batch took more than 2 ms on average. No number depends on it."""
     wrapper: HostOnly[Wrapper] = None
     """module:function that wraps each environment, as gymnasium.Wrapper does. It is named by its
     text in the files of a run; who reads them needs --import module."""
-    step_timeout: HostOnly[Positive | None] = None
+    step_timeout: HostOnly[Idle[Positive | None]] = None
     """Seconds that one step or reset of a Gymnasium environment may take. An environment that hangs
     then stops the run. By default there is no limit."""
 

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from lpo.config import Config, idle
 from lpo.errors import LPOError
 from lpo.runs import record, store, written
 from lpo.runs.directory import task_line
 from lpo.runs.record import Record, Row, VisitCounts
 
 LAST, LATE = 5, 0.75  # the final score is the mean of at most 5 evaluations of the last quarter
-SAME = ("seed", "threads", "env_workers", "step_timeout", "keep_checkpoints")  # may differ
+SAME = {"seed", *idle(Config())}  # may differ between the runs of a cell
 PASS = 0.5  # share of the largest return that a seed must exceed to count as "above half"
 
 

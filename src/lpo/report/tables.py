@@ -12,16 +12,13 @@ from typing import Any
 import numpy as np
 
 from lpo.config import Config, leaves
-from lpo.report.runs import RunData, Runs
+from lpo.report.runs import SAME, RunData, Runs
 from lpo.report.stats import Estimate, estimate, iqm
 
 Row = dict[str, Any]
 TUNING = {leaf.short for leaf in leaves(Config()) if leaf.group in ("ppo", "network")}
 TUNING |= {"num_envs", "rollout", "periodic"}  # what is not exploration
-KEEPING = (
-    "seed", "threads", "env_workers", "step_timeout", "env", "algo", "threshold",
-    "keep_checkpoints", "checkpoint_every",
-)  # fmt: skip
+KEEPING = {"env", "algo", "threshold", *SAME}  # what the table of options leaves out
 
 
 def cell_rows(runs: Runs) -> list[Row]:
