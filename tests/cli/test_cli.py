@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lpo import cli
-from lpo.config import configure
+from lpo.config import CHOICES, configure
 from lpo.runs import checkpoint
 from lpo.runs.directory import RunDirectory
 
@@ -106,6 +107,19 @@ def test_help_names_every_option_of_the_papers_table(capsys):
         assert f"--{flag}" in said
 
 
+def test_the_help_opens_with_the_five_options_that_matter(capsys):
+    assert lpo("train", "--help") == 0
+    opening = capsys.readouterr().out.split("the five to begin with:")[1].split("\n\n")[0]
+    found = re.findall(r"^  --([a-z-]+)", opening, re.M)
+    assert found == ["env", "steps", "seed", "out", "bonus"]
+
+
+def test_help_into_a_pipe_that_closes_is_no_error():
+    command = f"{sys.executable} -m lpo.cli --help | head -1"
+    ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    assert ended.stdout.startswith("usage: lpo") and "Traceback" not in ended.stderr
+
+
 def test_the_help_shows_the_options_of_the_chosen_parts(capsys):
     said = {}
     for name, flags in {"ppo": ["--algo", "ppo"], "lpo-s": ["--algo=lpo-s"], "lpo": []}.items():
@@ -124,7 +138,7 @@ def test_the_help_names_the_default_and_every_flag_that_chooses(capsys):
     assert "Without arguments: the default on SparseHopper" in capsys.readouterr().out
     assert lpo("train", "--help") == 0
     about = capsys.readouterr().out.split("options:")[0].split()
-    chosen = ["algo", "bonus", "switch", "start", "features", "scale", "episode", "weighing"]
+    chosen = ["algo", *CHOICES]
     assert [word.strip("(),.") for word in about if "--" in word and "help" not in word] == [
         f"--{name}" for name in chosen
     ]

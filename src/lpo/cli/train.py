@@ -17,6 +17,8 @@ from lpo.errors import LPOError
 from lpo.options import PositiveInt, fields_of, options
 from lpo.platform import device_here
 
+FIRST = "the five to begin with"
+MATTER = ("env", "steps", "seed", "out", "bonus")
 OTHERS = ", ".join(map(flag, ("algo", *CHOICES)))
 SUMMARY = f"""Train an agent. Without arguments: the default on SparseHopper, about a minute. This
 list shows the options of the chosen row and parts; to see those of another, add its flag to --help
@@ -60,13 +62,14 @@ def read_command(arguments: Sequence[str]) -> Command:
     own = fields_of(RunOptions)
     groups: dict[str, Any] = {}
     by_short: dict[str, Leaf] = {}
-    for name, option in own.items():
-        add_option(group_of(parser, groups, "run", base), option, name, option.default)
     for leaf in leaves(base):
-        if leaf.short not in by_short:
-            by_short[leaf.short] = leaf
-            group = group_of(parser, groups, leaf.group, base)
-            add_option(group, leaf.option, leaf.short, leaf.value)
+        by_short.setdefault(leaf.short, leaf)
+    places = {name: ("run", option, option.default) for name, option in own.items()}
+    places |= {short: (leaf.group, leaf.option, leaf.value) for short, leaf in by_short.items()}
+    for name in sorted(places, key=rank):
+        home, option, shown = places[name]
+        group = group_of(parser, groups, FIRST if name in MATTER else home, base)
+        add_option(group, option, name, shown)
     add_choices(parser, groups, base)
     given, rest = parser.parse_known_args(list(arguments))
     values = vars(given)
@@ -78,6 +81,11 @@ def read_command(arguments: Sequence[str]) -> Command:
         if name in by_short and name != "algo"
     }
     return Command(config.with_options(base, found), run)
+
+
+def rank(name: str) -> int:
+    """Returns the place of an option in the help: those that matter come first, in their order."""
+    return MATTER.index(name) if name in MATTER else len(MATTER)
 
 
 def choosing_parser() -> Parser:
@@ -123,10 +131,12 @@ def add_choices(parser: Parser, groups: dict[str, Any], c: Config) -> None:
     """Adds the flags that choose a part."""
     for name, places in choices_of(c).items():
         path, part = places[0]
-        group_of(parser, groups, path[0], c).add_argument(
+        place = FIRST if name in MATTER else path[0]
+        group_of(parser, groups, place, c).add_argument(
             flag(name),
             metavar="{" + ",".join(part.kinds.names()) + "}",
-            help=f"Which {part.kinds.noun} to use (default here: {part.kind}).",
+            help=f"Which {part.kinds.noun} to use (default here: {part.kind})."
+            + " With none the run is its own control." * (name == "bonus"),
         )
 
 
