@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Bool, Float, Key, PyTree, Shaped
 
-from lpo.math.arrays import Scalar
+from lpo.math.arrays import Scalar, lift
 from lpo.math.descent import PLAIN, Adam, Apply, Compute
 from lpo.math.distributions import Distribution, masked
 from lpo.math.minibatch import sweep
@@ -64,10 +64,10 @@ class Batch(NamedTuple):
     """
 
     obs: Obs  # normalised
-    action: Float[Array, "M A"]
-    log_prob: Float[Array, "M 1"]  # of the policy that acted
-    advantage: Float[Array, "M 1"]  # Â = α Â_ext + β Â_int
-    returns: Float[Array, "M S"]  # value targets
+    action: Float[Array, "M *L A"]
+    log_prob: Float[Array, "M *L 1"]  # of the policy that acted
+    advantage: Float[Array, "M *L 1"]  # Â = α Â_ext + β Â_int
+    returns: Float[Array, "M *L S"]  # value targets
     allowed: Any = ()  # [M, P] choices that the environment takes; () where it takes all
     stretch: Any = ()  # what the body needs to go through a stretch; () without memory
 
@@ -113,7 +113,9 @@ def coefficients(c: PPOOptions) -> Coefficients:
 
 def average(x: Shaped[Array, "*S B"], weight: Float[Array, " B"] | None) -> Float[Array, "*S"]:
     """Returns the mean of the rows that count."""
-    return x.mean(-1) if weight is None else (x * weight).sum(-1) / jnp.maximum(weight.sum(), 1)
+    if weight is None:
+        return x.mean(-1)
+    return (x * lift(weight, x)).sum(-1) / jnp.maximum(weight.sum(), 1)
 
 
 def standard_deviation(x: Float[Array, " B"], weight: Float[Array, " B"] | None) -> Array:

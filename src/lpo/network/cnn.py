@@ -92,7 +92,11 @@ def pixels(x: Any, leaf: Leaf, numpy: Any) -> Any:
     """Returns images as floats: bytes from 0 to 1, codes one-hot."""
     if leaf.kind == "image":
         return upright(x, leaf).astype(np.float32) * np.float32(1 / 255)
-    named = [x[..., i, None] == numpy.arange(n, dtype=np.uint8) for i, n in enumerate(leaf.sizes)]
+    ones = (1,) * (x.ndim - 1)
+    named = [
+        x[..., i, None] == numpy.arange(n, dtype=np.uint8).reshape(*ones, n)
+        for i, n in enumerate(leaf.sizes)
+    ]
     return numpy.concatenate(named, axis=-1).astype(np.float32)
 
 
