@@ -219,13 +219,15 @@ class Agent:
         state: Any = None,
         episode_start: Any = None,
         deterministic: bool | None = None,
+        action_masks: Any = None,
     ) -> tuple[np.ndarray, Any]:
         """Returns actions for one observation or a batch, as the environment takes them.
 
         They are the most likely ones if ``deterministic``, and sampled if not; by default the
-        better of the two by the evaluations of the run, and sampled where it has none.
+        better of the two by the evaluations of the run, and sampled where it has none. The
+        other arguments are those of ``Policy.predict``.
         """
-        return self.policy.predict(observation, state, episode_start, deterministic)
+        return self.policy.predict(observation, state, episode_start, deterministic, action_masks)
 
     def evaluate(
         self, episodes: int = 20, *, deterministic: bool | None = None, seed: int = 1_000_003

@@ -22,6 +22,7 @@ from gymnasium import spaces
 from lpo import config, files
 from lpo.config import Config
 from lpo.engine.rollout import HostPolicy, count
+from lpo.envs import masks
 from lpo.envs.angles import Angles
 from lpo.envs.codec import Codec
 from lpo.envs.faults import Misfit
@@ -35,7 +36,7 @@ from lpo.runs import checkpoint
 from lpo.runs.checkpoint import Checkpoint
 from lpo.runs.directory import RunDirectory
 from lpo.runs.verdict import Acts
-from lpo.types import Obs, SpaceCodec
+from lpo.types import MASK, Obs, SpaceCodec
 
 Kept = str  # which checkpoint of a run: "best" or "last"
 CARD = "model"  # the name of the policy in a folder of `lpo card`
@@ -100,13 +101,16 @@ class Policy:
         state: Any = None,
         episode_start: Any = None,
         deterministic: bool | None = None,
+        action_masks: Any = None,
     ) -> tuple[np.ndarray, Any]:
         """Returns actions for one observation or a batch, as the environment takes them.
 
         They are the most likely ones if ``deterministic``, and sampled if not; by default what
         ``acts`` says. A policy with a memory returns it as the second value: pass it as ``state``
         with the next observation, and in ``episode_start`` whether that begins an episode.
+        ``action_masks`` are the marks of what is allowed, where the environment has some.
         """
+        observation = self.marked(observation, action_masks)
         obs, batched = batch_observation(self.codec, observation)
         if not all(np.isfinite(x).all() for x in jax.tree.leaves(obs)):
             raise LPOError(
@@ -119,6 +123,33 @@ class Policy:
         action = self.codec.action(self.actor.dist.to_env(action))
         after = self.actor.memory if self.config.network.remembers else state
         return (action if batched else action[0]), after
+
+    def marked(self, observation: Any, action_masks: Any) -> Any:
+        """Returns observations with their marks of what is allowed; by default all is."""
+        space = self.codec.raw_observation_space
+        if not self.actor.sight.masked:
+            if action_masks is not None:
+                raise LPOError(
+                    "predict got action_masks, and this policy was trained without any; leave them "
+                    "out."
+                )
+            return observation
+        if isinstance(observation, dict) and MASK in observation and action_masks is None:
+            return observation
+        inner = {k: s for k, s in space.spaces.items() if k != MASK}  # type: ignore[attr-defined]
+        first = next(iter(inner))
+        number = masks.batched(
+            inner[first], observation if first == masks.INNER else observation[first]
+        )
+        size = dict(self.codec.spec.leaves)[MASK].shape[0]
+        lead = () if number is None else (number,)
+        given = np.ones((*lead, size)) if action_masks is None else np.asarray(action_masks)
+        if given.size != int(np.prod((*lead, size))):
+            raise LPOError(
+                f"predict got action_masks of shape {given.shape}; pass {(*lead, size)}, one mark "
+                "for each choice."
+            )
+        return masks.with_mask(space, observation, given.reshape(*lead, size).astype(np.int8))
 
     def remember(self, number: int, state: Any, episode_start: Any) -> None:
         """Sets the memory of ``number`` environments, by default an empty one."""

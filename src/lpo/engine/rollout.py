@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from typing import Any, NamedTuple
 
@@ -30,6 +31,7 @@ class HostPolicy:
         self.see = sight.observer.host(self.moments)
         self.features = sight.body.host(params.body)
         self.dist, self.sight = dist, sight
+        self.edges = (0, *np.cumsum(dist.factors).tolist())
         self.begin(0)
 
     def begin(self, num_envs: int) -> None:
@@ -66,7 +68,7 @@ class HostPolicy:
         seen = self.see(self.sight.view(obs))
         self.memory, features = self.features(self.memory, seen, self.begins)
         outputs = apply_net_host(self.net, features)
-        return masked(outputs, checked(obs), np.where) if self.sight.masked else outputs
+        return masked(outputs, checked(obs, self.edges), np.where) if self.sight.masked else outputs
 
 
 def count(obs: Obs) -> int:
@@ -74,11 +76,17 @@ def count(obs: Obs) -> int:
     return len(next(iter(obs.values())) if isinstance(obs, dict) else obs)
 
 
-def checked(obs: Obs) -> np.ndarray:
-    """Returns the marks of what is allowed [N, P]. Raises LPOError where nothing is."""
+def checked(obs: Obs, edges: tuple[int, ...]) -> np.ndarray:
+    """Returns the marks of what is allowed [N, P], of which each factor lies between two ``edges``.
+
+    Raises LPOError where nothing is allowed.
+    """
     allowed = obs[MASK]
-    if not allowed.any(axis=1).all():
-        i = int(np.argmin(allowed.any(axis=1)))
+    some = np.logical_and.reduce(
+        [allowed[:, first:last].any(axis=1) for first, last in itertools.pairwise(edges)]
+    )
+    if not some.all():
+        i = int(np.argmin(some))
         raise LPOError(
             f"Environment {i} allows no action in its {MASK}; allow at least one for each factor, "
             "and end an episode where there is nothing to choose."

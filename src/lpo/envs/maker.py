@@ -18,6 +18,7 @@ from gymnasium.envs.registration import EnvSpec, WrapperSpec
 from gymnasium.vector import VectorEnv
 
 from lpo.envs import minigrid
+from lpo.envs.masks import with_masks
 from lpo.envs.registry import find_wrapper, import_package, name_of
 from lpo.envs.specs import LOCOMOTION
 from lpo.errors import LPOError, named
@@ -39,7 +40,9 @@ class Maker:
             made = from_spec(self.source, self.preset, self.threshold, self.kwargs)
         else:
             made = from_factory(self.source)
-        return minigrid.with_codes(made if self.wrapper is None else wrapped(made, self.wrapper))
+        made = made if self.wrapper is None else wrapped(made, self.wrapper)
+        coded = minigrid.with_codes(made)
+        return with_masks(made) if coded is made else coded
 
     def in_words(self) -> str | None:
         """Returns what ``read_maker`` reads in another process; None where words do not do."""

@@ -142,6 +142,7 @@ class Distribution(NamedTuple):
     act: Act
     act_mode: ActMode
     act_uniform: ActUniform
+    factors: tuple[int, ...] = ()  # choices of each factor
 
 
 class ActionSpec(NamedTuple):
@@ -295,6 +296,7 @@ def categorical(spec: ActionSpec) -> Distribution:
         num_log_std=0,
         action_size=len(nvec),
         noise_size=total,
+        factors=nvec,
         log_unit=np.zeros(0, np.float32),
         log_prob=log_prob,
         entropy=entropy,
