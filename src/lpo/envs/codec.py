@@ -301,8 +301,9 @@ def space_of(spec: ObsSpec) -> spaces.Space:
             return spaces.Box(-np.inf, np.inf, leaf.shape, np.float32)
         if leaf.kind == "mask":
             return spaces.MultiBinary(leaf.shape[0])
-        high = 255 if leaf.kind == "image" else max(leaf.sizes) - 1
-        return spaces.Box(0, high, leaf.shape, np.uint8)
+        if leaf.kind == "grid":
+            return spaces.MultiDiscrete(np.tile(leaf.sizes, (*leaf.shape[:2], 1)))
+        return spaces.Box(0, 255, leaf.shape, np.uint8)
 
     made = spec.map(one)
     return made if spec.bare else spaces.Dict(made)

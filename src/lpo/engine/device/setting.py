@@ -12,13 +12,13 @@ from jax import Array
 from lpo.config import Config, with_axes
 from lpo.engine.device.state import Axes, flat, unflat
 from lpo.engine.learner import Parts, Space, TrainState, assemble, problem_of
-from lpo.envs.device.base import DeviceEnv
+from lpo.envs.device.base import DeviceEnv, observed
 from lpo.envs.device.worlds import Stepped, World, advance
 from lpo.errors import LPOError
 from lpo.math.descent import Compute
 from lpo.math.distributions import masked
 from lpo.start.base import OnDevice
-from lpo.types import Obs, vector
+from lpo.types import Obs
 
 
 class Setting:
@@ -28,8 +28,7 @@ class Setting:
         self.config, self.env, self.compute = c, env, compute
         self.held_out: DeviceEnv = getattr(env, "held_out", env)  # what evaluations play
         horizon = env.description.get("horizon", env.horizon)
-        obs = getattr(env, "obs", None) or vector(env.obs_size)
-        self.space = Space(obs, env.action, horizon)
+        self.space = Space(observed(env), env.action, horizon)
         self.parts = assemble(c, problem_of(c, self.space, compute))
         if self.parts.start.on_device is None:
             raise LPOError(

@@ -15,13 +15,14 @@ from jaxtyping import Bool, Float, Int
 
 from lpo.errors import LPOError
 from lpo.math.distributions import ActionSpec
+from lpo.types import Obs, ObsSpec, vector
 
 
 class Transition(NamedTuple):
     """One step of one world."""
 
     state: Any  # pytree of arrays
-    obs: Float[Array, " O"]  # the true s′
+    obs: Obs  # the true s′
     reward: Float[Array, ""]
     terminated: Bool[Array, ""]  # the MDP ended
     success: Bool[Array, ""] | None = None  # meaningful where the episode ends; None: by return
@@ -31,6 +32,9 @@ class Transition(NamedTuple):
 
 class DeviceEnv(Protocol):
     """What the loop asks of an environment on the device.
+
+    One that observes more than a vector has an attribute ``obs`` with the form (``ObsSpec``), and
+    returns images, codes and masks as a dict by path. Its ``obs_size`` is not read.
 
     Compiled programs are shared between environments that are equal and have the same hash, so a
     frozen dataclass of numbers and texts serves best.
@@ -57,7 +61,7 @@ class DeviceEnv(Protocol):
         """Numbers that may differ between the runs of one program, with their defaults."""
         ...
 
-    def reset(self, key: Array, params: dict[str, Any]) -> tuple[Any, Float[Array, " O"]]:
+    def reset(self, key: Array, params: dict[str, Any]) -> tuple[Any, Obs]:
         """Returns the state and the observation at the start of an episode."""
         ...
 
@@ -71,6 +75,11 @@ class DeviceEnv(Protocol):
         ...
 
 
+def observed(env: DeviceEnv) -> ObsSpec:
+    """Returns the form of an observation."""
+    return getattr(env, "obs", None) or vector(env.obs_size)
+
+
 def check(env: DeviceEnv) -> None:
     """Raises LPOError where ``env`` cannot be compiled or does not keep the protocol.
 
@@ -81,9 +90,9 @@ def check(env: DeviceEnv) -> None:
     params = jax.tree.map(jnp.asarray, env.params)
     action = jax.ShapeDtypeStruct((len(env.action.nvec or env.action.low),), jnp.float32)
     state, obs = _traced(name, "reset", env.reset, key, params)
-    _expect(name, "reset", "observation", obs, (env.obs_size,), jnp.float32)
+    _expect_form(name, "reset", observed(env), obs)
     step: Transition = _traced(name, "step", env.step, state, action, key, params)
-    _expect(name, "step", "observation", step.obs, (env.obs_size,), jnp.float32)
+    _expect_form(name, "step", observed(env), step.obs)
     _expect(name, "step", "reward", step.reward, (), jnp.float32)
     for flag in ("terminated", "truncated", "success"):
         if getattr(step, flag) is not None:
@@ -115,6 +124,17 @@ def _expect(name: str, method: str, what: str, found: Any, shape: tuple, dtype: 
             f"The {what} that {method} of {name} returns is {found.dtype}{list(found.shape)}; "
             f"return {jnp.dtype(dtype)}{list(shape)}."
         )
+
+
+def _expect_form(name: str, call: str, spec: ObsSpec, obs: Any) -> None:
+    if not spec.bare and (not isinstance(obs, dict) or obs.keys() != {p for p, _ in spec.leaves}):
+        raise LPOError(
+            f"{name} returned observations {sorted(obs) if isinstance(obs, dict) else obs} from "
+            f"{call}; return a dict of {', '.join(path for path, _ in spec.leaves)}."
+        )
+    for path, leaf in spec.leaves:
+        part = obs if spec.bare else obs[path]
+        _expect(name, call, f"observation {path}".strip(), part, leaf.shape, jnp.dtype(leaf.dtype))
 
 
 def _kinds(state: Any) -> Any:

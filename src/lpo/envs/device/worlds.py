@@ -13,13 +13,14 @@ from jax import Array
 from jaxtyping import Bool, Float, Int, UInt32
 
 from lpo.envs.device.base import DeviceEnv, Transition
+from lpo.types import Obs
 
 
 class World(NamedTuple):
     """One world between two steps: plain arrays, so that a checkpoint can hold them."""
 
     state: Any
-    obs: Float[Array, " O"]
+    obs: Obs
     clock: Int[Array, ""]  # steps of the episode so far
     key: UInt32[Array, " K"]  # data of the key that the next step splits
 
@@ -27,11 +28,11 @@ class World(NamedTuple):
 class Stepped(NamedTuple):
     """One step of one world; the fields mean what they mean in `lpo.types.Step`."""
 
-    obs: Float[Array, " O"]  # what the policy sees next: s′, or s_0 of a new episode
+    obs: Obs  # what the policy sees next: s′, or s_0 of a new episode
     reward: Float[Array, ""]
     terminated: Bool[Array, ""]
     truncated: Bool[Array, ""]
-    next_obs: Float[Array, " O"]  # the true s′
+    next_obs: Obs  # the true s′
     success: Bool[Array, ""] | None  # meaningful where terminated | truncated; None: by return
     overflow: Int[Array, ""] | None = None  # bits of buffers that were too small
 
