@@ -19,6 +19,7 @@ from lpo.engine.device.setting import defines_success
 from lpo.engine.device.state import Group, host
 from lpo.engine.learner import TrainState
 from lpo.engine.trainer import Acts, Row, Scores, Turn, diverged
+from lpo.envs.codec import space_of as codec_space
 from lpo.envs.device import make_device
 from lpo.envs.device.base import DeviceEnv
 from lpo.envs.spaces import to_dict
@@ -55,7 +56,7 @@ class GroupTrainer:
 
     @property
     def unbounded(self) -> np.ndarray:
-        return np.ones(self.env.obs_size, bool)
+        return np.ones(self.program.space.obs.size or 0, bool)
 
     # -- training
 
@@ -225,7 +226,10 @@ class GroupTrainer:
             env = self.config.task.make(1)
             env.close()
             return env.codec.raw_observation_space
-        size = self.env.obs_size - len(self.env.description.get("periodic", ()))
+        form = self.program.space.obs
+        if form.size is None:
+            return codec_space(form)
+        size = form.size - len(self.env.description.get("periodic", ()))
         return spaces.Box(-np.inf, np.inf, (size,))
 
     def close(self) -> None:
