@@ -80,12 +80,12 @@ def test_trees_and_masks_on_a_device(network):
     assert float(metrics["rollout/reward_max"].max()) <= 1
     assert float(jax.device_get(metrics["rollout/return"]).min()) >= 0
     scores = program.evaluate(group, {})
-    assert (
-        float(scores["eval/return"].min()) >= 0 and float(scores["eval/sampled_return"].min()) >= 0
-    )
+    assert float(scores["eval/return"].min()) >= 0
+    assert float(scores["eval/sampled_return"].min()) >= 0
     alone, lone = group_of(Lamp(), 1, network=network)
     lone, _ = alone.advance(lone, {}, until, 2)
-    for one, many in zip(jax.tree.leaves(lone.train.params), jax.tree.leaves(group.train.params)):
+    both = (jax.tree.leaves(x.train.params) for x in (lone, group))
+    for one, many in zip(*both, strict=True):
         np.testing.assert_allclose(one[0], many[0], rtol=1e-3, atol=1e-4)
 
 

@@ -7,6 +7,8 @@ one mark for each choice of a Discrete space. Those of a MultiDiscrete follow fa
 
 from __future__ import annotations
 
+import inspect
+import sys
 from contextlib import suppress
 from typing import Any
 
@@ -26,8 +28,9 @@ def with_masks(env: gymnasium.Env) -> gymnasium.Env:
         return env
     if MASK in getattr(env.observation_space, "spaces", {}):
         return env
-    method = method_of(env)
-    return Masked(env) if method or told_at_reset(env) else env
+    if method_of(env) or (mentioned(env) and told_at_reset(env)):
+        return Masked(env)
+    return env
 
 
 def method_of(env: gymnasium.Env) -> Any:
@@ -37,6 +40,20 @@ def method_of(env: gymnasium.Env) -> Any:
     except AttributeError:
         return None
     return method if callable(method) else None
+
+
+def mentioned(env: gymnasium.Env) -> bool:
+    """Returns whether the module of an environment or of one of its wrappers names masks.
+
+    A reset would tell, but it may change what an environment keeps of its life.
+    """
+    while True:
+        with suppress(OSError, TypeError, KeyError):  # compiled, or made at the prompt
+            if MASK in inspect.getsource(sys.modules[type(env).__module__]):
+                return True
+        if not isinstance(env, gymnasium.Wrapper):
+            return False
+        env = env.env
 
 
 def told_at_reset(env: gymnasium.Env) -> bool:
