@@ -23,7 +23,7 @@ from lpo.envs.make import adopted, observes_grid
 from lpo.envs.registry import import_package
 from lpo.envs.task import CUSTOM, DEFAULT_ENV
 from lpo.errors import LPOError
-from lpo.policy import Kept, Policy, load_checkpoint
+from lpo.policy import Kept, Policy, load_checkpoint, recall
 from lpo.runs import checkpoint
 from lpo.runs.callbacks import callbacks, whole_number
 from lpo.runs.checkpoint import Checkpoint
@@ -281,9 +281,14 @@ class Agent:
         eval_env: Any = None,
         checkpoint: Kept = "best",
         loggers: Sequence[Logger | str] = (),
+        network: Any = None,
     ) -> A:
-        """Returns the agent in a file of ``save``, or in the best or last checkpoint of a run."""
+        """Returns the agent in a file of ``save``, or in the best or last checkpoint of a run.
+
+        ``network`` is the one of your own that it was trained with.
+        """
         saved = load_checkpoint(Path(path), checkpoint)
+        recall(network, saved)
         if "configs" in saved.record:
             raise LPOError(f"{path} holds many agents of a device; load them with lpo.Agents.load.")
         c = configs.from_dict(saved.record.get("config"), str(path))
@@ -369,9 +374,9 @@ def try_out(c: Config, env: Any) -> None:
     if isinstance(env, str):
         c.task.check()
     if isinstance(env, gymnasium.Env | VectorEnv):
-        c.task.make(env=env)
+        c.task.make(env=env, flat=c.network.flat)
     else:
-        c.task.make(1, None if isinstance(env, str) else env).close()
+        c.task.make(1, None if isinstance(env, str) else env, flat=c.network.flat).close()
 
 
 def is_made(source: Any) -> bool:

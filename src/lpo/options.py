@@ -361,6 +361,11 @@ class Part:
     kind: ClassVar[str] = ""
     kinds: ClassVar[Kinds[Any]]
 
+    @classmethod
+    def adopt(cls, value: Any) -> Any:
+        """Returns what a user passed for the part as a name or an options object, if it is one."""
+        return value
+
     def check(self, run: Any) -> None:
         """Raises LPOError where the part does not fit the configuration ``run`` it is in."""
 

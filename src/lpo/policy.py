@@ -31,7 +31,7 @@ from lpo.errors import LPOError
 from lpo.math import distributions, trees
 from lpo.math.nets import ActorCritic, Net, init_actor_critic
 from lpo.math.normalize import Moments
-from lpo.network import sight
+from lpo.network import Own, sight
 from lpo.runs import checkpoint
 from lpo.runs.checkpoint import Checkpoint
 from lpo.runs.directory import RunDirectory
@@ -66,10 +66,12 @@ class Policy:
         self.rng = np.random.default_rng(config.seed) if rng is None else rng
 
     @classmethod
-    def load(cls, path: str | Path, checkpoint: Kept = "best") -> Policy:
+    def load(cls, path: str | Path, checkpoint: Kept = "best", *, network: Any = None) -> Policy:
         """Returns the policy of a run directory (its best or last checkpoint), a saved file or a
-        folder that `lpo card` made."""
-        return cls.of(load_checkpoint(Path(path), checkpoint), str(path))
+        folder that `lpo card` made. ``network`` is the one of your own that it was trained with."""
+        saved = load_checkpoint(Path(path), checkpoint)
+        recall(network, saved)
+        return cls.of(saved, str(path))
 
     @classmethod
     def of(cls, saved: Checkpoint, source: str) -> Policy:
@@ -267,6 +269,13 @@ def actor_of(arrays: dict[str, np.ndarray], c: Config, codec: SpaceCodec) -> Hos
     state = trees.unflatten("train", like, arrays)["state"]
     params = ActorCritic(state.params.policy, state.params.log_std, (), state.params.body)
     return HostPolicy(params, state.moments, dist, seen)
+
+
+def recall(network: Any, saved: Checkpoint) -> None:
+    """Gives a network of the user's own the name that a file has for it."""
+    if network is not None:
+        stated = (saved.record.get("config") or {}).get("network") or {}
+        Own.known(network, str(stated.get("name") or ""))
 
 
 def load_checkpoint(path: Path, which: Kept) -> Checkpoint:

@@ -50,7 +50,7 @@ def test_the_calls_of_lpo_are_those_of_the_page():
     for found in names:
         assert found and (hasattr(lpo.Agent, found[1]) or hasattr(lpo, found[1])), found
     assert list(inspect.signature(lpo.Agent.predict).parameters)[1:] == [
-        "observation", "state", "episode_start", "deterministic"
+        "observation", "state", "episode_start", "deterministic", "action_masks"
     ]  # fmt: skip
 
 

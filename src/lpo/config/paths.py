@@ -175,6 +175,7 @@ def with_part(c: Config, name: str, new: Any) -> Config:
     if places is None:
         raise LPOError(without_part(c, name))
     base = CHOICES[name]
+    new = base.adopt(new)
     if not isinstance(new, str | base):
         raise LPOError(
             f"{named(name)} is {new!r}, but must be {in_words(base)}; pass one of these names, "

@@ -3,6 +3,7 @@
 base.py       the contract, the options, and the MLP, whose features are the vector itself
 cnn.py        encoders for the leaves of a tree of observations
 memory.py     GRU and LSTM over them
+own.py        functions or modules of the user
 sight.py      form of observation → networks: masks out, normalised, encoded
 stretches.py  going through rollouts and minibatches in the order of time
 """
@@ -10,6 +11,7 @@ stretches.py  going through rollouts and minibatches in the order of time
 from lpo.network.base import MLP, Network, NetworkPart, feed_forward
 from lpo.network.cnn import CNN, Auto
 from lpo.network.memory import GRU, LSTM
+from lpo.network.own import Own
 from lpo.network.sight import Sight, sight
 
 __all__ = [
@@ -20,6 +22,7 @@ __all__ = [
     "Auto",
     "Network",
     "NetworkPart",
+    "Own",
     "Sight",
     "feed_forward",
     "sight",

@@ -116,6 +116,12 @@ class NetworkPart(Part):
     value_gain: float
     normalize_obs: bool
 
+    @classmethod
+    def adopt(cls, value: Any) -> Any:
+        """Returns a network of the user's own as options."""
+        own: Any = cls.kinds.get("own")
+        return value if isinstance(value, str | NetworkPart) else own.known(value)
+
     def make(self, spec: ObsSpec) -> Network:
         """Returns the body for observations of this form."""
         raise NotImplementedError
