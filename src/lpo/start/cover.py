@@ -51,6 +51,13 @@ class Cover(StartPart):
     first_uniform: Unit = 0.0
     """Probability that the first action after a roll-in is uniform instead of the policy's."""
 
+    def check(self, run: Any) -> None:
+        if run.network.remembers:
+            raise LPOError(
+                "A cover rolls in with policies that have no memory; leave "
+                f"{named('network')} {run.network.kind} out, or choose {named('start')} reset."
+            )
+
     def make(self, problem: Problem) -> Start:
         horizon = self.horizon or problem.horizon
         gamma = problem.gamma if self.length == "geometric" else 1.0
