@@ -9,6 +9,7 @@ _CACHE = tempfile.mkdtemp(prefix="lpo-xla-")
 # subprocesses of the tests inherit these
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ["XDG_STATE_HOME"] = _CACHE  # what the command remembers of runs
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", _CACHE)
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 os.environ.setdefault("JAX_NUMPY_RANK_PROMOTION", "raise")  # broadcasting is spelled out

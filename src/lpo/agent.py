@@ -341,6 +341,8 @@ def many(cls: type[Agent], env: Any, more: tuple[Any, ...], options: dict[str, A
     }.items():
         if options.pop(name, None):
             raise LPOError(f"{name} is for an agent on the host; {instead}, or leave device out.")
+    if isinstance(env, str) and ":" in env:
+        import_package(env)  # the caller names it
     algo = options.pop("algo", None)
     if cls.row is not None and algo not in (None, cls.row):
         raise LPOError(f"{cls.__name__} is the row {cls.row!r}; use Agent(env, algo={algo!r}).")

@@ -21,7 +21,6 @@ from lpo import config as configs
 from lpo.config import Config, axes_of
 from lpo.engine.device import GroupTrainer
 from lpo.engine.trainer import Row
-from lpo.envs.registry import import_package
 from lpo.errors import LPOError
 from lpo.platform import find_device
 from lpo.policy import Policy
@@ -73,8 +72,6 @@ class Agents:
                 f"On a device env is an id, and {env!r} is none; register the environment with "
                 "lpo.envs.device.register_device, or leave device out."
             )
-        if ":" in env:
-            import_package(env)  # the caller names it
         base, axes = based(algo, env, preset, options)
         self.configs, self.axes = grid(base, axes, seeds_of(base, seeds))
         self.device = device

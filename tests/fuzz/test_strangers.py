@@ -214,7 +214,8 @@ def test_sound_files_come_back_and_damaged_ones_are_refused(
 
 # -- no way from a file to code
 
-READERS = """config.read config.from_json config.from_dict sweep.grid.read_grid sweep.plan.read_plan
+READERS = """config.files.read config.files.from_json config.files.from_dict config.files.for_acting
+    sweep.grid.read_grid sweep.plan.read_plan
     sweep.plan.read_item sweep.tune.read_search runs.checkpoint.load runs.checkpoint.load_latest
     runs.store.load runs.store.read runs.record.read_directory runs.record.find_directories
     runs.directory.RunDirectory.open runs.directory.RunDirectory.task runs.visits.from_json
@@ -240,6 +241,16 @@ class Graph:
         self.methods: dict[str, list[str]] = {}
         self.below: dict[str, list[str]] = {}  # functions by their name and those they are part of
         self.imports = {module: self.imported(module) for module in self.trees}
+        self.stored = {
+            (module, part.attr)
+            for module, tree in self.trees.items()
+            for part in ast.walk(tree)
+            if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store)
+        }
+        self.classes = {
+            module: {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
+            for module, tree in self.trees.items()
+        }
         self.outside = {module: others(tree) for module, tree in self.trees.items()}
         for module, tree in self.trees.items():
             for node in tree.body:
@@ -286,8 +297,14 @@ class Graph:
                     found |= set(self.targets(names[base], part.attr))
                 elif part.attr == "load" and base == "entry":
                     sinks.add("entry.load")
+                elif isinstance(part.value, ast.Name) and base in self.classes[module]:
+                    pass  # a class of this module: its name has all its methods found
                 elif base in ("self", "cls") and (own := self.own(function, part.attr)):
                     found |= own
+                elif part.attr == "__new__" and direct(part, "cls"):
+                    pass  # of a class that has none of its own: object's
+                elif (module, part.attr) in self.stored and direct(part, "self"):
+                    pass  # a value that a method has stored; there its name was found
                 elif base not in self.outside[module] and base != "super":
                     found |= set(self.methods.get(part.attr, []))
                 sinks |= {part.attr} & (SINKS - {"eval", "compile"})
@@ -310,6 +327,10 @@ class Graph:
                 found, seen[function] = self.named(function)
                 todo += found
         return seen
+
+
+def direct(part: ast.Attribute, name: str) -> bool:
+    return isinstance(part.value, ast.Name) and part.value.id == name
 
 
 def root(node: ast.AST) -> str | None:

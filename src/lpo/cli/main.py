@@ -210,6 +210,7 @@ def resume(arguments: Sequence[str]) -> None:
         from lpo.sweep.device import resume_on_device
 
         sys.exit(resume_on_device(options.run, options.device, options.steps, options.quiet))
+    from lpo.cli.memory import remember
     from lpo.cli.progress import report_result, watched
     from lpo.runs.run import resume as open_run
 
@@ -217,6 +218,7 @@ def resume(arguments: Sequence[str]) -> None:
     for problem in found.problems:
         print(f"warning: {problem}", file=sys.stderr)
     until = options.steps or found.until
+    remember(options.run)
     with found.run as run:
         if run.env_steps >= until:
             print(f"{options.run} is complete at {run.env_steps} steps; pass --steps to continue.")
@@ -286,8 +288,14 @@ def plot(arguments: Sequence[str]) -> None:
 
 def sweep(arguments: Sequence[str]) -> None:
     options = parse(SweepOptions, "sweep", arguments)
+    from lpo.cli.memory import remember
+    from lpo.envs.registry import NAMED
+    from lpo.sweep.grid import read_grid
     from lpo.sweep.main import sweep as run_grid
 
+    if NAMED and not options.plan:
+        grid = read_grid(options.grid, options.device != "host")
+        remember(options.out or Path("runs") / grid.name)
     sys.exit(
         run_grid(
             options.grid, options.out, options.workers, options.ray, options.plan, options.device
@@ -369,6 +377,9 @@ COMMANDS = {
 }
 
 
+READ = ("resume", "eval", "render", "export", "card", "report")  # what makes parts of a run again
+
+
 def usage() -> str:
     lines = ["usage: lpo COMMAND [OPTIONS]", ""]
     lines += [f"  lpo {name:8s} {kind.__doc__}" for name, (_, kind) in COMMANDS.items()]
@@ -420,6 +431,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         if arguments[0] not in COMMANDS:
             hint = nearest(arguments[0], COMMANDS)
             raise LPOError(f"There is no command {arguments[0]!r}; {hint}")
+        if arguments[0] in READ:
+            from lpo.cli.memory import recall
+
+            recall(arguments[1:])
         COMMANDS[arguments[0]][0](arguments[1:])
     except LPOError as error:
         print(f"lpo: {error}", file=sys.stderr)

@@ -164,13 +164,16 @@ def train(arguments: Sequence[str]) -> None:
             f"--seeds is for many runs in one program; add --device {device_here()}, or use a "
             "sweep."
         )
+    from lpo.cli.memory import remember
     from lpo.cli.progress import report_result, watched
     from lpo.runs.directory import free_directory, short_env
     from lpo.runs.run import start
 
     c = command.config
     stem = f"{c.algo}-{short_env(c.task.env)}-s{c.seed}"
-    with start(c, command.run.out or free_directory(Path("runs"), stem)) as run:
+    out = command.run.out or free_directory(Path("runs"), stem)
+    with start(c, out) as run:
+        remember(out)
         with watched(run, c.steps, command.run.quiet) as callback:
             run.advance(c.steps, callback)
         report_result(run)
@@ -178,6 +181,7 @@ def train(arguments: Sequence[str]) -> None:
 
 def train_on_device(command: Command) -> None:
     """Trains runs that differ only in the seed, in one program and in the directory of a sweep."""
+    from lpo.cli.memory import remember
     from lpo.report.doctor import examine
     from lpo.runs.directory import free_directory, short_env
     from lpo.sweep.device import sweep_on_device
@@ -189,6 +193,7 @@ def train_on_device(command: Command) -> None:
     root = run.out or free_directory(Path("runs"), stem)
     seeds = range(c.seed, c.seed + (run.seeds or 1))
     items = [Item(f"{stem}-s{s}", c.algo, dataclasses.replace(c, seed=s)) for s in seeds]
+    remember(root)
     status = sweep_on_device(Grid(root.name, items), root, run.device, run.quiet)
     if status == 0:
         print(*examine([root]), sep="\n")
