@@ -1,9 +1,6 @@
-"""The same runs on the host and on a device: prints the tables of docs/device.md.
+"""The same 40 runs of `lpo` on the host and on a device: prints the table of docs/device.md.
 
 python experiments/device/agreement.py
-
-First 40 runs of `lpo` on each. Then the rows of figure 1; a cell is a task and a row, and runs are
-compared within cells.
 """
 
 from pathlib import Path
@@ -11,11 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from lpo.report.runs import Runs
-from lpo.report.stats import estimate, improvement
 
 HERE = Path(__file__).parent / "results"
-FIGURE_1 = Path(__file__).parents[1] / "figure1" / "results"
-SWITCH = FIGURE_1.parents[1] / "components" / "results" / "locomotion.parquet"  # `lpo-s` at `half`
 DEVICES = {"gpu": "GPU, MuJoCo Warp", "planar": "CPU, `planar`"}
 DRAWS = 5000
 
@@ -49,25 +43,5 @@ def table() -> str:
     return "\n".join(lines) + "\n"
 
 
-def figure1() -> str:
-    """Returns how the final returns of all rows compare, for each body and over all."""
-    host = Runs([FIGURE_1 / "half.parquet", FIGURE_1 / "hard.parquet", SWITCH])
-    gpu = Runs([FIGURE_1 / "seeds64.parquet"])
-    cells = [(task, row) for task in gpu.tasks for row in gpu.labels if host.cell(task, row)]
-    lines = ["| tasks | cells | runs on the host | on the GPU | P(GPU larger) | 95 % interval |"]
-    lines.append("|---|---|---|---|---|---|")
-    for name in ("SparseHopper", "SparseWalker2d", "SparseHalfCheetah", ""):
-        x, y = (
-            [np.array([run.final for run in runs.cell(*cell)]) for cell in cells if name in cell[0]]
-            for runs in (gpu, host)
-        )
-        e = estimate(improvement, x, y)
-        counts = f"{sum(map(len, y))} | {sum(map(len, x)):,}"
-        found = f"{e.value:.2f} | {e.low:.2f} – {e.high:.2f}"
-        lines.append(f"| {name or 'all'} | {len(x)} | {counts} | {found} |")
-    return "\n".join(lines) + "\n"
-
-
 if __name__ == "__main__":
-    print(table())
-    print(figure1(), end="")
+    print(table(), end="")

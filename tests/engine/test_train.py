@@ -133,7 +133,7 @@ VARIANTS = [
     for algo in ALGORITHMS
 ] + [
     pytest.param(
-        {"algo": "ppo", "switch": "sensitivity", "features": "critic", "num_features": 32},
+        {"algo": "ppo", "switch": "sensitivity", "features": "network", "num_features": 32},
         marks=pytest.mark.slow,
     ),
     {"algo": "ppo", "start": "cover", "cover_weights": "logdet", "first_uniform": 0.5},
