@@ -125,7 +125,7 @@ def variants() -> Iterator[dict[str, Any]]:
     for name, base in CHOICES.items():
         for kind, cls in base.kinds.ours.items():
             if cls.__module__.startswith("lpo."):
-                for row in ("lpo-w", "lpo-s", "pcpg"):
+                for row in ("default", "lpo-s", "pcpg"):
                     yield {"algo": row, name: kind}
 
 

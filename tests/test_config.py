@@ -45,28 +45,42 @@ def test_the_default_is_one_row_for_command_and_python():
     assert c == read_command(["--env", "lpo/SparseWalker2d-v0"]).config
     assert c == Agent("lpo/SparseWalker2d-v0").config
     assert (c.algo, flat(c)["weighing"], c.ppo.batch_size, c.task.periodic) == (
-        "lpo-w", "sized-fading", 64, "auto",
+        "default", "sized-fading", 64, "auto",
     )  # fmt: skip
-    assert configure(preset="gpu").algo == "lpo-w"
+    assert configure(preset="gpu").algo == "default"
     for preset, row in (("paper", "lpo"), ("finite", "pcpg")):
         assert configure(preset=preset).algo == row
         with pytest.raises(LPOError, match=f"own; leave preset {preset} out, or choose algo {row}"):
             configure("lpo-w", preset=preset)
 
 
-def test_default_is_a_name_of_the_default_row():
-    """It is stored as the row, so that files and labels do not move."""
-    c = configure("default")
-    assert c == configure() == configure("lpo-w") and c.algo == "lpo-w"
-    assert config.to_dict(config.Config(algo="default"))["algo"] == "lpo-w"
-    assert Agent(algo="default").config == c
-    assert read_command(["--algo", "default"]).config == c
+def test_the_default_row_is_found_under_its_earlier_name():
+    """Folders of a grid have the name that the grid has, so that a sweep of then goes on."""
+    c = configure("lpo-w")
+    assert c == configure() == configure("default") and c.algo == "default"
+    old = config.to_dict(c) | {"algo": "lpo-w"}
+    assert config.from_dict(old, "a file") == c
+    assert Agent(algo="lpo-w").config == c
+    assert read_command(["--algo", "lpo-w"]).config == c
     grid = {"name": "g", "envs": ["CartPole-v1"], "seeds": 1, "steps": 4096}
-    for algos in (["default"], ["default", "lpo-w"]):
+    for algos in (["default"], ["lpo-w", "default"]):
         (item,) = expand(grid | {"algos": algos}).items
-        assert (item.name, item.label) == ("lpo-w-CartPole-v1-s0", "lpo-w")
+        assert (item.name, item.label) == (f"{algos[0]}-CartPole-v1-s0", algos[0])
+        assert item.config.algo == "default"
     (item,) = expand(grid | {"variants": {"mine": {"algo": "default"}}}).items
-    assert (item.config.algo, item.label) == ("lpo-w", "mine")
+    assert (item.config.algo, item.label) == ("default", "mine")
+
+
+def test_angles_are_found_under_their_earlier_name():
+    env = "lpo/SparseHopper-v0"
+    c = configure(env=env, angles=(1,))
+    assert c == configure(env=env, periodic=(1,)) == Agent(env, periodic=[1]).config
+    for flags in (["--angles", "1"], ["--periodic", "1"], ["--periodic=1"]):
+        assert read_command(["--env", env, *flags]).config == c
+    grid = {"name": "g", "envs": [env], "seeds": 1, "steps": 4096, "algos": ["default"]}
+    for table in ({"overrides": {"periodic": [1]}}, {"variants": {"a": {"periodic": [1]}}}):
+        (item,) = expand(grid | table).items
+        assert item.config.task.periodic == c.task.periodic
 
 
 def test_the_preset_for_finite_tasks_is_that_of_the_locks():
@@ -109,7 +123,7 @@ def test_the_table_of_algorithms():
         for name, row in algorithms.ALGORITHMS.items()
     }
     assert parts == {
-        "lpo-w": (RND, Every, Reset),
+        "default": (RND, Every, Reset),
         "lpo": (RND, Growth, Reset),
         "lpo-s": (RND, Sensitivity, Reset),
         "eniac": (RND, Every, Reset),

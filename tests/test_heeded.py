@@ -17,7 +17,7 @@ from tests.heeded import cells, configs, entries, held, live, live_on_device, pa
 PAGE = Path(__file__).parents[1] / "docs" / "api" / "heeded.md"
 OTHERS: dict[str, Any] = {  # another value than the default, where none can be guessed
     "env": "CartPole-v1", "threshold": "half", "env_kwargs": {"size": 6}, "backend": "native",
-    "wrapper": "tests.envs.toys:Walk", "loggers": ("wandb",), "periodic": (0,), "threads": 3,
+    "wrapper": "tests.envs.toys:Walk", "loggers": ("wandb",), "angles": (0,), "threads": 3,
     "step_timeout": 2.5, "env_workers": 2, "algo": "ppo",
 }  # fmt: skip
 UNSET = {  # None by default
@@ -68,7 +68,7 @@ def test_what_the_table_says_is_heeded_is_read(side, life, lives, tmp_path, monk
 
 
 def test_what_a_device_does_not_heed_is_refused_there():
-    c = configure("lpo-w")
+    c = configure()
     for name, leaf in host_only(c).items():
         other = OTHERS[name] if name in OTHERS else leaf.option.default + 1
         with pytest.raises(LPOError, match=f"^{name} .* is for runs on the host"):
@@ -97,7 +97,7 @@ def written(leaf: Leaf) -> list[str]:
     flag = leaf.short.replace("_", "-")
     if isinstance(leaf.value, bool):
         return [f"--{flag}" if leaf.value else f"--no-{flag}"]
-    if leaf.short == "periodic" and not leaf.value:
+    if leaf.short == "angles" and not leaf.value:
         return []
     many = isinstance(leaf.value, tuple)
     return [f"--{flag}", *(map(str, leaf.value) if many else [str(leaf.value)])]

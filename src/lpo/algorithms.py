@@ -37,7 +37,8 @@ class Algorithm(NamedTuple):
     grids: Algorithm | None = None  # what it is where observations are grids of codes
 
 
-DEFAULT = "lpo-w"  # what runs where no row is named
+DEFAULT = "default"  # what runs where no row is named
+ALIASES = {"lpo-w": DEFAULT}  # its name in earlier runs
 OF_GRIDS = Algorithm(  # experiments/frontier/README.md: how its numbers were found
     "RND width on s′ × first visits of the episode, weighed and fading as in the default",
     RND(
@@ -65,13 +66,13 @@ OF_GRIDS = Algorithm(  # experiments/frontier/README.md: how its numbers were fo
             "epochs": 4,
             "advantage_floor": 0.15,
             "value_gain": 0.0,
-            "periodic": "auto",
+            "angles": "auto",
         }
     ),
 )
 ALGORITHMS: dict[str, Algorithm] = {
-    "lpo-w": Algorithm(
-        "the default: RND width on s′, weighed in units of the reward, fading as reward is earned",
+    "default": Algorithm(
+        "RND width on s′, weighed in units of the reward, fading as reward is earned",
         RND(
             inputs="next",
             scale=BySize(),
@@ -92,7 +93,7 @@ ALGORITHMS: dict[str, Algorithm] = {
                 "batch_size": 64,
                 "advantage_floor": 0.15,
                 "value_gain": 0.0,
-                "periodic": "auto",
+                "angles": "auto",
             }
         ),
         grids=OF_GRIDS,
@@ -122,8 +123,8 @@ ALGORITHMS: dict[str, Algorithm] = {
 
 
 def row_name(name: str) -> str:
-    """Returns the name that a row has in the table: "default" is another name of the default."""
-    return DEFAULT if isinstance(name, str) and name == "default" else name
+    """Returns the name that a row has in the table, where ``name`` may be an earlier one."""
+    return ALIASES.get(name, name) if isinstance(name, str) else name
 
 
 def get(name: str) -> Algorithm:

@@ -127,7 +127,7 @@ def test_rollouts_of_any_size_and_roll_ins_compile_once(tiny, algo):
     assert trainer.learn._cache_size() == 1
 
 
-QUICK = ("lpo-w", "lpo")
+QUICK = ("default", "lpo")
 VARIANTS = [
     pytest.param({"algo": algo}, marks=[] if algo in QUICK else pytest.mark.slow)
     for algo in ALGORITHMS

@@ -91,8 +91,8 @@ def test_advice_exists_fits_the_run_and_is_not_what_it_has():
             if short == "algo":
                 configure(value)
             else:  # refused if the row does not have it
-                typed = [value] if short == "periodic" and value != "auto" else value
-                number: Any = typed if short in ("periodic", "bonus_inputs") else float(value)
+                typed = [value] if short == "angles" and value != "auto" else value
+                number: Any = typed if short in ("angles", "bonus_inputs") else float(value)
                 number = int(value) if short == "rollout" else number
                 configure(own["algo"], **row, **{short: number})
     assert {"algo", "steps", "preset"} <= proposed
@@ -115,7 +115,7 @@ DEAR = {"rollout/return": -150.0, "rollout/length": 150.0, "eval/return": -150.0
          FINE),  # an optimal run of costs without a score
         (run(None, 0.0, **DEAR), {"horizon": 150} | DENSE, DEFAULT, "no reward yet"),
         (run(0.0, 0.0, **DEAR), DENSE, DEFAULT, "no reward yet: every reward in 20,000 steps is a"),
-        (run(0.0, 0.0), {}, ALONE, "no reward yet: no positive reward in 20,000 steps | lpo-w"),
+        (run(0.0, 0.0), {}, ALONE, "no reward yet: no positive reward in 20,000 steps | default"),
         (run(0.0, **{"eval/sampled_success": 0.96}), {}, DEFAULT, "stuck by its mode: sampled,"),
         (run(0.9, **{"eval/sampled_success": 0.1}), {}, DEFAULT, FINE),
         # the other rules
@@ -161,7 +161,7 @@ def test_the_remedies_by_hand():
     assert "50% of the updates are clipped" in clipped and "learning_rate 0.0001" in clipped
     lock = {"id": "lpo/CombinationLock-v0"}
     assert "| preset finite, for tables of few states, or" in said(run(0.2, 0.9), lock)
-    assert "algo lpo-w, the default" in said(run(0.0, 0.0), {}, flat(configure("ppo")))
+    assert "algo default" in said(run(0.0, 0.0), {}, flat(configure("ppo")))
 
 
 def test_a_score_rises_where_its_last_quarter_is_higher():

@@ -52,6 +52,7 @@ class Command(NamedTuple):
 
 def read_command(arguments: Sequence[str]) -> Command:
     """Returns the configuration that the flags of `lpo train` describe, and where it is written."""
+    arguments = [under_new_name(word) for word in arguments]
     chosen, _ = choosing_parser().parse_known_args(list(arguments))
     if chosen.env is not None and ":" in chosen.env:
         import_package(chosen.env)  # the user names it
@@ -86,6 +87,13 @@ def read_command(arguments: Sequence[str]) -> Command:
 def rank(name: str) -> int:
     """Returns the place of an option in the help: those that matter come first, in their order."""
     return MATTER.index(name) if name in MATTER else len(MATTER)
+
+
+def under_new_name(word: str) -> str:
+    """Returns a flag of an earlier version as it is called now; any other word as it is."""
+    name, equals, value = word.partition("=")
+    option = name.removeprefix("--").replace("-", "_")
+    return flag(config.new_name(option)) + equals + value if name.startswith("--") else word
 
 
 def choosing_parser() -> Parser:

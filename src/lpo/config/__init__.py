@@ -20,6 +20,7 @@ from lpo.config.paths import (
     host_only,
     idle,
     leaves,
+    new_name,
     replaced,
     shorts_of,
     unknown_option,
@@ -39,6 +40,7 @@ from lpo.config.run import (
 __all__ = [
     "CHOICES", "PRESETS", "CheckpointOptions", "Config", "EvaluationOptions", "Leaf", "LogOptions",
     "Preset", "all_ours", "as_row", "axes_of", "choices_of", "configure", "flat", "for_acting",
-    "from_dict", "from_json", "host_only", "idle", "leaves", "read", "renamed", "replaced",
-    "shorts_of", "to_dict", "to_json", "unknown_option", "with_axes", "with_options", "with_part",
+    "from_dict", "from_json", "host_only", "idle", "leaves", "new_name", "read", "renamed",
+    "replaced", "shorts_of", "to_dict", "to_json", "unknown_option", "with_axes", "with_options",
+    "with_part",
 ]  # fmt: skip

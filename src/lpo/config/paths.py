@@ -22,6 +22,8 @@ from lpo.options import (
     with_tracers,
 )  # fmt: skip
 
+RENAMED = {"periodic": "angles"}  # short names of earlier grids, flags and scripts
+
 
 class Leaf(NamedTuple):
     """One option of a configuration."""
@@ -108,7 +110,7 @@ def with_options(c: Config, values: Mapping[str, Any]) -> Config:
 
     Raises LPOError for an option that the parts of ``c`` do not have.
     """
-    values = dict(values)
+    values = {new_name(name): value for name, value in values.items()}
     for name in CHOICES:
         if name in values:
             c = with_part(c, name, values.pop(name))
@@ -131,6 +133,11 @@ def with_options(c: Config, values: Mapping[str, Any]) -> Config:
         value = as_whole(hints[name], value)
         changes |= {path: value for path in places[name]}
     return replaced(c, changes) if changes else c
+
+
+def new_name(name: str) -> str:
+    """Returns the short name of an option that had another one."""
+    return RENAMED.get(name, name)
 
 
 def _is_whole(name: str, value: Any) -> bool:

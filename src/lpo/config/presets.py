@@ -57,7 +57,7 @@ PRESETS = {
         {
             "num_envs": 1,
             "normalize_obs": False,
-            "periodic": (),
+            "angles": (),
             "rollout": 2048,
             "learning_rate": 3e-4,
             "kl_target": 0.0,

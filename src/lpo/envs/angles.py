@@ -48,7 +48,7 @@ def turned_space(name: str, space: spaces.Box, angles: Angles) -> spaces.Box:
     size = space.shape[0]
     if angles[-1] >= size:
         raise LPOError(
-            f"{named('periodic')} names number {angles[-1]} of an observation, and those of {name} "
+            f"{named('angles')} names number {angles[-1]} of an observation, and those of {name} "
             f"have {size}; pass places from 0 to {size - 1}."
         )
     one = np.ones(len(angles), space.dtype)
@@ -131,7 +131,7 @@ class Drift:
         return [
             f"Number {place} of the observation of {self.name} drifts without bound: its size was "
             f"{first[place]:.3g} at first and is {size[place]:.3g} at step {env_steps:,}; if it is "
-            f"an angle, pass {named('periodic')} {place}, else leave it out of the observation."
+            f"an angle, pass {named('angles')} {place}, else leave it out of the observation."
             for place in drifting
         ]
 

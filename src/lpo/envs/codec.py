@@ -114,7 +114,7 @@ class Codec:
     def _see_tree(self, name: str) -> None:
         if self.angles:
             raise LPOError(
-                f"{named('periodic')} names places of a vector, and {name} observes images; leave "
+                f"{named('angles')} names places of a vector, and {name} observes images; leave "
                 "it out, or turn the angles in a wrapper."
             )
         self.spec = ObsSpec(tuple((part.path, part.leaf) for part in self._parts))

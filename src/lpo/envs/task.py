@@ -14,7 +14,7 @@ from lpo.envs.registry import find_spec, find_wrapper, is_device_alone, wrapper_
 from lpo.envs.specs import LOCOMOTION
 from lpo.errors import LPOError, named
 from lpo.files import parse_json
-from lpo.options import Axis, Count, HostOnly, Idle, Positive, PositiveInt, options
+from lpo.options import Axis, Count, HostOnly, Idle, Positive, PositiveInt, Short, options
 from lpo.types import BatchEnv
 
 DEFAULT_ENV = "lpo/SparseHopper-v0"
@@ -59,7 +59,7 @@ class TaskOptions:
     """native: batched MuJoCo (sparse locomotion); gymnasium: any other; auto picks."""
     threads: HostOnly[Idle[PositiveInt | None]] = None
     """Threads that step native environments and EnvPool's; by default the usable cores."""
-    periodic: Periodic = ()
+    periodic: Annotated[Periodic, Short("angles")] = ()
     """Numbers of an observation that are angles and become (cos, sin), as in 0,3; auto finds the
     hinges without limits of Gymnasium's MuJoCo tasks."""
     env_workers: HostOnly[Idle[Count | Literal["auto"]]] = "auto"

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lpo.algorithms import DEFAULT
+from lpo.algorithms import DEFAULT, row_name
 from lpo.envs.specs import LOCOMOTION
 from lpo.errors import named
 from lpo.report.signs import BETA, SOLVED, Row, Score, Signs, rising, score_of, signs
@@ -103,10 +103,10 @@ def has_bonus(o: Options) -> bool:
 
 def usual(o: Options, task: Task) -> list[str]:
     """Returns the options that were found to work best, where the run has others."""
-    if o.get("algo") == DEFAULT:
+    if row_name(str(o.get("algo"))) == DEFAULT:
         ways = [] if has_bonus(o) else [f"{DEFAULT} with its bonus (without {named('bonus')} none)"]
     else:
-        ways = [f"{named('algo')} {DEFAULT}, the default"]
+        ways = [f"{named('algo')} {DEFAULT}"]
     finite = task.get("id") in TABLES and o.get("features") != "product"
     return [*([f"{named('preset')} finite, for tables of few states"] if finite else []), *ways]
 
@@ -128,11 +128,11 @@ def stronger(o: Options) -> list[str]:
 
 def wider(task: Task, o: Options) -> list[str]:
     """Returns ways to explore more, the best first."""
-    periodic = task.get("periodic") or o.get("periodic")
+    periodic = task.get("periodic") or o.get("angles")
     free = task.get("id") in LOCOMOTION and not periodic
     pairs = has_bonus(o) and o.get("bonus_inputs", "next") != "next"
     return [
-        *([f"{named('periodic')} auto: a free angle is new after every turn"] if free else []),
+        *([f"{named('angles')} auto: a free angle is new after every turn"] if free else []),
         *([f"{named('bonus_inputs')} next: a bonus on s′"] if pairs else []),
     ]
 

@@ -17,7 +17,7 @@ from lpo.report.stats import Estimate, estimate, iqm
 
 Row = dict[str, Any]
 TUNING = {leaf.short for leaf in leaves(Config()) if leaf.group in ("ppo", "network")}
-TUNING |= {"num_envs", "rollout", "periodic"}  # what is not exploration
+TUNING |= {"num_envs", "rollout", "angles"}  # what is not exploration
 KEEPING = {"env", "algo", "threshold", *SAME}  # what the table of options leaves out
 
 

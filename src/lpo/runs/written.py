@@ -35,7 +35,7 @@ def options_of(text: str | bytes, source: str) -> dict[str, Value]:
     kinds: dict[str, Value] = {}
     found: dict[str, Value] = {}
     walk({k: v for k, v in values.items() if k != "format"}, Config, (), kinds, found)
-    row = algorithms.ALGORITHMS.get(str(found.get("algo")))
+    row = algorithms.ALGORITHMS.get(algorithms.row_name(str(found.get("algo"))))
     for slot in ("bonus", "switch", "start"):  # files of the first format leave out the row's part
         if row is not None and found.get(slot, slot) is None:
             found[slot] = getattr(row, slot).kind

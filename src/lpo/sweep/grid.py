@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from lpo import config, files
 from lpo.algorithms import row_name
-from lpo.config import CHOICES, Config, choices_of, flat, with_options, with_part
+from lpo.config import CHOICES, Config, choices_of, flat, new_name, with_options, with_part
 from lpo.errors import LPOError, nearest
 
 KEYS = {
@@ -68,6 +68,7 @@ def read_grid(path: Path, device: bool = False) -> Grid:
 def expand(values: dict[str, Any], device: bool = False) -> Grid:
     """Returns all runs, seed by seed: a sweep that stops early has some seeds of every cell."""
     check(values)
+    values = values | {"overrides": renamed(values.get("overrides", {}))}
     seeds = values["seeds"]
     seeds = range(seeds) if isinstance(seeds, int) else seeds
     columns = labels(values)
@@ -135,17 +136,26 @@ def check_tables(tables: dict[str, dict[str, Any]]) -> None:
 
 def labels(values: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Returns the columns of the grid: their labels and the options they set."""
-    algos = [row_name(algo) for algo in values.get("algos", [])]
+    rows: dict[str, str] = {}  # under the names in the file: the folders of the runs have them
+    for algo in values.get("algos", []):
+        rows.setdefault(row_name(algo), algo)
+    algos = list(rows.values())
     variants = values.get("variants", {})
     if not variants:
         return {algo: {"algo": algo} for algo in algos}
     columns = {}
     for name, options in variants.items():
         if "algo" in options:
-            columns[name] = options
+            columns[name] = renamed(options)
         for algo in () if "algo" in options else algos:
-            columns[name if len(algos) == 1 else f"{algo}-{name}"] = {"algo": algo, **options}
+            column = name if len(algos) == 1 else f"{algo}-{name}"
+            columns[column] = {"algo": algo, **renamed(options)}
     return columns
+
+
+def renamed(options: dict[str, Any]) -> dict[str, Any]:
+    """Returns options of an earlier grid under the names that they have now."""
+    return {new_name(name): value for name, value in options.items()}
 
 
 def make_item(

@@ -69,7 +69,7 @@ def turned(env: DeviceEnv, angles: Angles) -> DeviceEnv:
         return env
     if angles[-1] >= env.obs_size:
         raise LPOError(
-            f"{named('periodic')} names number {angles[-1]} of an observation, and those of "
+            f"{named('angles')} names number {angles[-1]} of an observation, and those of "
             f"{env.description['id']} have {env.obs_size}; pass places from 0 to "
             f"{env.obs_size - 1}."
         )
