@@ -14,6 +14,7 @@ from lpo import PPO, Agent, LPOError, elsewhere
 from lpo.cli.main import main
 from lpo.config import configure, flat
 from lpo.envs.registry import find_wrapper
+from lpo.runs.costs import usual_cost
 from lpo.runs.endless import PATIENCE, Endless
 
 SMALL: dict[str, Any] = dict(num_envs=4, rollout=160, batch_size=16, epochs=2, hidden=[8])
@@ -242,3 +243,22 @@ def test_our_wrapper_adds_one_and_needs_no_trust(tmp_path):
         find_wrapper("lpo.envs.single:FlatEnv")
     with pytest.raises(LPOError, match=r"no function 'gymnasium\.make'"):  # though it is imported
         find_wrapper("lpo.envs.shift:gymnasium.make")
+
+
+@pytest.mark.parametrize(
+    ("best", "ret", "length", "cost"),
+    [
+        (-1.0, -150.0, 150.0, 1.0),
+        (-0.5, -75.0, 150.0, 0.5),
+        (0.0, -149.4, 149.45, 1.0),  # one of twenty episodes succeeded, by chance
+        (0.0, -28.2, 29.1, None),  # nine of ten
+        (1.0, -149.0, 150.0, None),
+        (-0.01, -40.0, 150.0, None),  # costs that vary
+        (0.0, -700.0, 200.0, None),  # as Pendulum's
+    ],
+)
+def test_what_a_step_costs_by_hand(best, ret, length, cost):
+    row = {"rollout/reward_max": best, "rollout/return": ret, "rollout/length": length}
+    found = usual_cost(row)
+    assert found is None if cost is None else found == pytest.approx(cost)
+    assert usual_cost({"rollout/reward_max": -1.0}) is None  # no episode has ended

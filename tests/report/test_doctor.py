@@ -223,3 +223,14 @@ def test_the_page_has_the_table_of_right_answers():
         right[kind] += (found.name if found else FINE) in stored["right"]
     for kind, number in total.items():
         assert f"| {kind} | {number} | {right[kind]} |" in page, kind
+
+
+def test_a_task_that_only_costs_is_told_apart():
+    o = flat(configure("default"))
+    row = {"rollout/return": -150.0, "rollout/length": 150.0, "rollout/reward_max": -1.0}
+    rows = [{"env_steps": 4096 * i, "eval/return": -150.0, **row} for i in (1, 2, 3)]
+    found = diagnose(rows, {"id": "Door-v0", "horizon": 150}, o)
+    assert found is not None and found.name == "no reward yet"
+    assert "every step in 12,288 costs 1" in found.facts and "plus_one" in found.remedy
+    plain = diagnose(rows, {"id": "Door-v0", "horizon": 150}, flat(configure("ppo")))
+    assert plain is not None and "plus_one" not in plain.remedy

@@ -16,6 +16,7 @@ from lpo.envs.specs import LOCOMOTION
 from lpo.errors import named
 from lpo.report.signs import BETA, SOLVED, Row, Score, Signs, rising, score_of, signs
 from lpo.runs import record, store
+from lpo.runs.costs import remedy
 from lpo.runs.unit import fades, least_that_counts, unit_options
 from lpo.runs.written import Options, number, options_of
 
@@ -148,6 +149,10 @@ def no_reward(s: Signs, task: Task, o: Options, score: Score | None) -> Diagnosi
         facts += f"; the bonus is {s.share:.0%} of the advantage"
         facts += rest if round(s.share, 2) < 1 else ""
     weak = s.share is not None and s.share < SOLVED
+    if s.cost is not None:
+        facts = f"every step in {s.steps:,} costs {s.cost:.3g}, and the bonus waits for a reward"
+        way = f"a new run: if a success costs nothing, {remedy(s.cost)}"
+        return Diagnosis("no reward yet", facts, either([way, *stronger(o)]))
     ways = [*(stronger(o) if weak else []), *usual(o, task), *wider(task, o), longer(s)]
     return Diagnosis("no reward yet", facts, either(ways))
 

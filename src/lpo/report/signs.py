@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lpo.runs.costs import SIZE, usual_cost
+from lpo.runs.unit import fades
 from lpo.runs.written import Options, number
 
 ALPHA, BETA = 2.0, 1.0  # where a file does not state the weights
@@ -50,6 +52,7 @@ class Signs(NamedTuple):
     found: int | None  # steps at the end of the first rollout with a positive reward
     largest: float | None  # reward; None where no row tells it
     costs: bool  # some returns are below 0
+    cost: float | None  # of every step, where a step does nothing but cost
     rate: float  # share of steps with a positive reward, at the end
     peak: float  # the largest, over some rollouts
     peak_at: int
@@ -116,6 +119,7 @@ def signs(rows: Sequence[Row], task: Mapping[str, Any], o: Options) -> Signs:
         found=int(steps[rewarded[0]]) if rewarded.size else None,
         largest=float(largest.max()) if largest.size else None,
         costs=any(row.get("rollout/return", row.get("eval/return", 0.0)) < 0 for row in rows),
+        cost=cost_of(rows, o),
         rate=float(rate[-max(width, len(rate) // 10) :].mean()),
         peak=float(peaks.max()),
         peak_at=int(steps[int(peaks.argmax()) + width - 1]),
@@ -125,6 +129,14 @@ def signs(rows: Sequence[Row], task: Mapping[str, Any], o: Options) -> Signs:
         clipped=float(np.mean([row.get("policy/clip_fraction", 0.0) for row in late])),
         returns=column(rows, "eval/return", "rollout/return"),
     )
+
+
+def cost_of(rows: Sequence[Row], o: Options) -> float | None:
+    """Returns what every step costs at the end; None where it is small or the bonus needs no
+    reward."""
+    last = next((row for row in reversed(rows) if "rollout/return" in row), {})
+    cost = usual_cost(last) if fades(o) else None
+    return cost if cost is not None and cost >= SIZE else None
 
 
 def bonus_share(rows: Sequence[Row], o: Options) -> float | None:

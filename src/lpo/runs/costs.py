@@ -15,6 +15,30 @@ from lpo.runs.unit import fades
 
 PLUS_ONE = "lpo.envs.shift:plus_one"
 SIZE = 0.5  # of a cost, in units of a success
+SUCCEED = 0.5  # share of episodes from which on the task is found out without help
+
+
+def usual_cost(metrics: Mapping[str, float]) -> float | None:
+    """Returns what every step of a goal task costs; None for another task, and where most episodes
+    succeed.
+
+    No step has paid, or the cost is 1 and a success costs nothing: return + length is then the
+    share of the episodes that succeed.
+    """
+    best, length = metrics.get("rollout/reward_max"), metrics.get("rollout/length")
+    if best is None or best > 0 or not length or "rollout/return" not in metrics:
+        return None
+    mean = metrics["rollout/return"] / length
+    if best < 0:
+        return -best if abs(best - mean) <= 1e-3 * abs(mean) else None
+    return 1.0 if -1e-6 <= metrics["rollout/return"] + length < SUCCEED else None
+
+
+def remedy(cost: float) -> str:
+    """Returns what to do about a task that only costs."""
+    if cost == 1.0:
+        return f"pass {named('wrapper')} {PLUS_ONE}, which adds 1 to each reward"
+    return "wrap the task so that a success pays 1 and all else 0"
 
 
 class Costs:
@@ -27,23 +51,18 @@ class Costs:
         self.watching = fades(flat(c)) and task.get("max_return") is None
 
     def look(self, metrics: Mapping[str, float], env_steps: int) -> list[str]:
-        """Returns a warning where every step has had one and the same cost.
+        """Returns a warning where every step costs. The first episodes tell.
 
-        A smaller cost than ``SIZE`` does not outweigh the bonus. Costs that vary are a dense task.
+        A smaller cost than ``SIZE`` does not outweigh the bonus.
         """
         if not self.watching or "rollout/return" not in metrics:
             return []
-        self.watching = False  # the first episodes tell
-        usual, best = metrics["rollout/return"] / metrics["rollout/length"], "rollout/reward_max"
-        if metrics[best] > -SIZE or abs(metrics[best] - usual) > 1e-3 * abs(usual):
+        self.watching = False
+        cost = usual_cost(metrics)
+        if cost is None or cost < SIZE:
             return []
-        how = (
-            f"pass {named('wrapper')} {PLUS_ONE}, which adds 1 to each reward"
-            if metrics[best] == -1.0
-            else "wrap the task so that a success pays 1 and all else 0"
-        )
         return [
-            f"Each step costs {-usual:.3g} and none has paid (step {env_steps:,}), but the bonus "
-            f"is made for rewards above 0. If a success costs nothing, {how}; or pass "
-            f"{named('beta')} 1."
+            f"Each step costs {cost:.3g} and no reward is above 0 (step {env_steps:,}), but the "
+            f"bonus is made for rewards above 0. If a success costs nothing, {remedy(cost)}; or "
+            f"pass {named('beta')} 1."
         ]
