@@ -154,6 +154,29 @@ class ActionSpec(NamedTuple):
     scalar: bool = False  # one factor, passed to the environment as a number (Discrete)
 
 
+def normals(rng: np.random.Generator, shape: tuple[int, ...]) -> Float[np.ndarray, " ..."]:
+    return rng.standard_normal(shape, dtype=np.float32)
+
+
+def gumbels(rng: np.random.Generator, shape: tuple[int, ...]) -> Float[np.ndarray, " ..."]:
+    return rng.gumbel(size=shape).astype(np.float32)
+
+
+def itself(mean: Any) -> Any:
+    """Returns the mode of a Gaussian."""
+    return mean
+
+
+def picked(log_p: Float[Array, "*B K"], choice: Float[Array, "*B 1"]) -> Float[Array, "*B"]:
+    """Returns the logarithm of the probability of a choice."""
+    return jnp.take_along_axis(log_p, choice.astype(jnp.int32), axis=-1)[..., 0]
+
+
+def largest_of(xp: Any, parts: Any) -> Any:
+    """Returns the places of the largest logits, one for each part, as floats."""
+    return xp.stack([part.argmax(-1) for part in parts], axis=-1).astype(xp.float32)
+
+
 def gaussian(spec: ActionSpec) -> Distribution:
     """Returns N(μ, diag σ²) over a flat Box; σ does not depend on the state.
 
@@ -175,9 +198,6 @@ def gaussian(spec: ActionSpec) -> Distribution:
     def features(action: Float[Array, "*B A"]) -> Float[Array, "*B A"]:
         return jnp.clip(action, lift(jnp.asarray(low), action), lift(jnp.asarray(high), action))
 
-    def draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Float[np.ndarray, " ..."]:
-        return rng.standard_normal(shape, dtype=np.float32)
-
     def sample(
         mean: Float[np.ndarray, "N A"],
         std: Float[np.ndarray, " A"],
@@ -185,16 +205,10 @@ def gaussian(spec: ActionSpec) -> Distribution:
     ) -> Float[np.ndarray, "N A"]:
         return mean + std * noise
 
-    def mode(mean: Float[np.ndarray, "N A"]) -> Float[np.ndarray, "N A"]:
-        return mean
-
     def act(
         mean: Float[Array, "*B A"], log_std: Float[Array, " A"], key: Key[Array, ""]
     ) -> Float[Array, "*B A"]:
         return mean + lift(jnp.exp(log_std), mean) * jax.random.normal(key, mean.shape)
-
-    def act_mode(mean: Float[Array, "*B A"]) -> Float[Array, "*B A"]:
-        return mean
 
     def to_env(action: Float[np.ndarray, "N A"]) -> Float[np.ndarray, "N A"]:
         return np.minimum(np.maximum(action, low), high)
@@ -220,13 +234,13 @@ def gaussian(spec: ActionSpec) -> Distribution:
         log_prob=log_prob,
         entropy=entropy,
         features=features,
-        draw=draw,
+        draw=normals,
         sample=sample,
-        mode=mode,
+        mode=itself,
         to_env=to_env,
         uniform=uniform,
         act=act,
-        act_mode=act_mode,
+        act_mode=itself,
         act_uniform=act_uniform,
     )
 
@@ -243,11 +257,8 @@ def categorical(spec: ActionSpec) -> Distribution:
     def log_prob(
         logits: Float[Array, "*B P"], log_std: Float[Array, " 0"], action: Float[Array, "*B A"]
     ) -> Float[Array, "*B"]:
-        picked = [
-            jnp.take_along_axis(lp, action[..., i : i + 1].astype(jnp.int32), axis=-1)[..., 0]
-            for i, lp in enumerate(log_probs(logits))
-        ]
-        return jnp.stack(picked).sum(0)
+        chosen = enumerate(log_probs(logits))
+        return jnp.stack([picked(lp, action[..., i : i + 1]) for i, lp in chosen]).sum(0)
 
     def entropy(logits: Float[Array, "*B P"], log_std: Float[Array, " 0"]) -> Float[Array, "*B"]:
         return jnp.stack([-(jnp.exp(lp) * lp).sum(-1) for lp in log_probs(logits)]).sum(0)
@@ -255,9 +266,6 @@ def categorical(spec: ActionSpec) -> Distribution:
     def features(action: Float[Array, "*B A"]) -> Float[Array, "*B P"]:
         parts = [jax.nn.one_hot(action[..., i].astype(int), n) for i, n in enumerate(nvec)]
         return jnp.concatenate(parts, axis=-1)
-
-    def draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Float[np.ndarray, " ..."]:
-        return rng.gumbel(size=shape).astype(np.float32)
 
     def sample(
         logits: Float[np.ndarray, "N P"],
@@ -267,8 +275,7 @@ def categorical(spec: ActionSpec) -> Distribution:
         return mode(logits + noise)  # the Gumbel-max trick
 
     def mode(logits: Float[np.ndarray, "N P"]) -> Float[np.ndarray, "N A"]:
-        parts = np.split(logits, cuts, axis=-1)
-        return np.stack([part.argmax(-1) for part in parts], axis=-1).astype(np.float32)
+        return largest_of(np, np.split(logits, cuts, axis=-1))
 
     def act(
         logits: Float[Array, "*B P"], log_std: Float[Array, " 0"], key: Key[Array, ""]
@@ -276,12 +283,9 @@ def categorical(spec: ActionSpec) -> Distribution:
         return act_mode(logits + jax.random.gumbel(key, logits.shape))
 
     def act_mode(logits: Float[Array, "*B P"]) -> Float[Array, "*B A"]:
-        parts = jnp.split(logits, cuts, axis=-1)
-        return jnp.stack([part.argmax(-1) for part in parts], axis=-1).astype(jnp.float32)
+        return largest_of(jnp, jnp.split(logits, cuts, axis=-1))
 
-    def to_env(
-        action: Float[np.ndarray, "N A"],
-    ) -> Int[np.ndarray, "N A"] | Int[np.ndarray, " N"]:
+    def to_env(action: Float[np.ndarray, "N A"]) -> EnvActions:
         return (action[:, 0] if spec.scalar else action).astype(np.int64)
 
     def uniform(rng: np.random.Generator, rows: int) -> Float[np.ndarray, "{rows} A"]:
@@ -301,7 +305,7 @@ def categorical(spec: ActionSpec) -> Distribution:
         log_prob=log_prob,
         entropy=entropy,
         features=features,
-        draw=draw,
+        draw=gumbels,
         sample=sample,
         mode=mode,
         to_env=to_env,

@@ -7,6 +7,7 @@ the network and the statistics that it was stored with.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -73,6 +74,67 @@ def logdet_weights(
     return jax.lax.fori_loop(0, GAME_TURNS, turn, weights)
 
 
+class Law(NamedTuple):
+    """How roll-ins are drawn."""
+
+    share: float  # of the episodes that begin with one
+    gamma: Any  # of their lengths
+    horizon: int
+    epsilon: float  # of the uniform action after one
+
+
+def draw(known: Known, count: int, key: Key[Array, ""], law: Law) -> Plans:
+    """Draws members j ~ weights and lengths; no roll-in while the cover is empty."""
+    own = jax.random.split(key, 4)
+    lucky = jax.random.uniform(own[0], (count,)) < law.share
+    length = quantile(jax.random.uniform(own[1], (count,)), law.gamma, law.horizon)
+    return Plans(
+        member=jax.random.categorical(own[2], jnp.log(known.weights), shape=(count,)),
+        remaining=jnp.where(lucky & (known.seen > 0), length, 0),
+        uniform=jax.random.uniform(own[3], (count,)) < law.epsilon,
+    )
+
+
+def count_down(
+    known: Known, plans: Plans, done: Bool[Array, " N"], key: Key[Array, ""], law: Law
+) -> tuple[Plans, Bool[Array, " N"]]:
+    """Counts down, and draws anew where an episode ended. Rolled-in rows are not learned."""
+    rolling = plans.remaining > 0
+    later = Plans(plans.member, plans.remaining - rolling, plans.uniform & rolling)
+    new = draw(known, len(done), key, law)
+    plans_next = jax.tree.map(lambda a, b: jnp.where(done, a, b), new, later)
+    return plans_next, ~rolling & ~plans.uniform
+
+
+def first_cover(
+    capacity: int, size: int, features: Any, params: ActorCritic, moments: Moments
+) -> Known:
+    """Returns a cover without members."""
+    member = Member(params.policy, params.log_std, moments.mean, moments.var)
+    return Known(
+        members=jax.tree.map(lambda x: jnp.zeros((capacity, *x.shape)), member),
+        weights=jnp.zeros(capacity),
+        covariance=jnp.zeros((capacity, size, size)),
+        features=features,
+        seen=jnp.int32(0),
+    )
+
+
+def put(kept: Bool[Array, " C"], rows: Array, row: Array) -> Array:
+    """Returns ``rows`` [C, …] with ``row`` in the slot that is ``kept``."""
+    return jnp.where(kept.reshape(-1, *(1,) * row.ndim), row[None], rows)
+
+
+def mixture(weights: Float[Array, " C"]) -> dict[str, Array]:
+    """Returns the metrics of the weights of a cover."""
+    p = weights
+    entropy = -(p * jnp.log(jnp.maximum(p, 1e-30))).sum()
+    return {
+        "start/members": (p > 0).sum().astype(jnp.float32),
+        "start/effective_members": jnp.exp(entropy),
+    }
+
+
 def cover_on_device(
     features: Features,
     visited: Callable[[Any, Rollout], tuple[Any, Array]],
@@ -88,19 +150,13 @@ def cover_on_device(
 ) -> OnDevice:
     """Returns the start with a policy cover in JAX; the arguments are those of ``cover``."""
     size = features.size if weighting == "logdet" else 0
+    law = Law(share, gamma, horizon, epsilon)
 
     def init(
         key: Key[Array, ""], num_envs: int, params: ActorCritic, moments: Moments
     ) -> tuple[Known, Plans]:
-        member = Member(params.policy, params.log_std, moments.mean, moments.var)
         zero = jnp.zeros(num_envs, jnp.int32)
-        known = Known(
-            members=jax.tree.map(lambda x: jnp.zeros((capacity, *x.shape)), member),
-            weights=jnp.zeros(capacity),
-            covariance=jnp.zeros((capacity, size, size)),
-            features=features.init(key),
-            seen=jnp.int32(0),
-        )
+        known = first_cover(capacity, size, features.init(key), params, moments)
         return known, Plans(zero, zero, zero == 1)
 
     def act(
@@ -120,27 +176,6 @@ def cover_on_device(
         first = plans.uniform & (plans.remaining == 0)
         return jnp.where(first[:, None], dist.act_uniform(keys[0], len(obs)), action)
 
-    def draw(known: Known, count: int, key: Key[Array, ""]) -> Plans:
-        """Draws members j ~ weights and lengths; no roll-in while the cover is empty."""
-        own = jax.random.split(key, 4)
-        lucky = jax.random.uniform(own[0], (count,)) < share
-        length = quantile(jax.random.uniform(own[1], (count,)), gamma, horizon)
-        return Plans(
-            member=jax.random.categorical(own[2], jnp.log(known.weights), shape=(count,)),
-            remaining=jnp.where(lucky & (known.seen > 0), length, 0),
-            uniform=jax.random.uniform(own[3], (count,)) < epsilon,
-        )
-
-    def follow(
-        known: Known, plans: Plans, done: Bool[Array, " N"], key: Key[Array, ""]
-    ) -> tuple[Plans, Bool[Array, " N"]]:
-        """Counts down, and draws anew where an episode ended. Rolled-in rows are not learned."""
-        rolling = plans.remaining > 0
-        later = Plans(plans.member, plans.remaining - rolling, plans.uniform & rolling)
-        new = draw(known, len(done), key)
-        plans_next = jax.tree.map(lambda a, b: jnp.where(done, a, b), new, later)
-        return plans_next, ~rolling & ~plans.uniform
-
     def update(
         known: Known, params: ActorCritic, moments: Moments, rollout: Rollout, key: Key[Array, ""]
     ) -> tuple[Known, dict[str, Array]]:
@@ -151,27 +186,19 @@ def cover_on_device(
         kept = jnp.arange(capacity) == slot  # nowhere, where the newcomer is not kept
         own = Member(params.policy, params.log_std, moments.mean, moments.var)
 
-        def put(all_rows: Array, row: Array) -> Array:
-            return jnp.where(kept.reshape(-1, *(1,) * row.ndim), row[None], all_rows)
-
-        known = known._replace(seen=seen + 1, members=jax.tree.map(put, known.members, own))
+        placed = partial(put, kept)
+        known = known._replace(seen=seen + 1, members=jax.tree.map(placed, known.members, own))
         filled = (jnp.arange(capacity) < seen + 1).astype(jnp.float32)
         weights = filled / filled.sum()
         if weighting == "logdet":
             moved, second = visited(known.features, rollout)
-            covariance = put(known.covariance, second)
+            covariance = placed(known.covariance, second)
             new = known._replace(
                 features=moved, covariance=covariance, weights=logdet_weights(covariance, weights)
             )
             known = jax.tree.map(lambda a, b: jnp.where(kept.any(), a, b), new, known)
         else:
             known = known._replace(weights=weights)
-        p = known.weights
-        entropy = -(p * jnp.log(jnp.maximum(p, 1e-30))).sum()
-        metrics = {
-            "start/members": (p > 0).sum().astype(jnp.float32),
-            "start/effective_members": jnp.exp(entropy),
-        }
-        return known, metrics
+        return known, mixture(known.weights)
 
-    return OnDevice(init, act, follow, update)
+    return OnDevice(init, act, partial(count_down, law=law), update)
