@@ -58,7 +58,8 @@ def policy_on(observation: spaces.Space, action: spaces.Space, angles=(), **opti
     rng = np.random.default_rng(3)
     c = configure("ppo", env="custom", hidden=[16, 8], **options)
     codec = Codec("custom", observation, action, angles)
-    dist, size = distributions.for_space(codec.action_space), codec.observation_space.shape[0]
+    dist = distributions.for_space(codec.action_space)
+    size = int(np.prod(codec.observation_space.shape or ()))
     sizes = [size, 16, 8, dist.num_outputs]
 
     def draw(*shape):

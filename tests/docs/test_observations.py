@@ -59,7 +59,7 @@ def options_of(column: str) -> dict[str, Any]:
 
 def traced(form: str, column: str) -> None:
     spec, network = FORMS[form]
-    chosen = options_of(column)
+    chosen: dict[str, Any] = options_of(column)
     if chosen.get("switch") == "sensitivity" or "start" in chosen:
         chosen = chosen | {"bonus": "none"}
     c = configure("default", **SMALL, **network, **chosen)

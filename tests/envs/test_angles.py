@@ -97,7 +97,8 @@ def test_a_vector_environment_takes_named_places():
     batch = make_batch(gymnasium.make_vec("CartPole-v1", 2), 2, periodic=(2,))
     obs = batch.reset(0)
     assert obs.shape == (2, 5) and (obs[:, 2] > 0.9).all()
-    assert batch.observation_space.high[2] == 1
+    space: Any = batch.observation_space
+    assert space.high[2] == 1
 
 
 def test_the_device_sees_what_the_host_sees():
@@ -111,7 +112,7 @@ def test_the_device_sees_what_the_host_sees():
     raw = np.asarray(plain.step(state, jnp.ones(1), key, env.params).obs)
     np.testing.assert_allclose(step.obs, turned(raw, (0,)), rtol=1e-6)
     host = task.make(1)
-    assert env.obs_size == host.observation_space.shape[0] == 3
+    assert (env.obs_size,) == host.observation_space.shape == (3,)
     assert env.description["periodic"] == host.description["periodic"] == [0]
     assert env == make_device(task) and hash(env) == hash(make_device(task))
 
@@ -122,7 +123,7 @@ def test_the_bodies_on_the_device_have_the_angles_of_the_native_ones(task):
     body = Locomotion(task.id, task.threshold())
     assert list(body.free_angles) == native.description["periodic"] == [1]
     both = device_angles.turned(body, body.free_angles)
-    assert both.obs_size == native.observation_space.shape[0]
+    assert (both.obs_size,) == native.observation_space.shape
     assert both.description["projection"] == native.description["projection"]
     larger: Any = both
     assert larger.grown(1) == device_angles.turned(body.grown(1), body.free_angles) != both

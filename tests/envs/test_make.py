@@ -40,7 +40,7 @@ def test_backends(env, options, backend):
     assert batch.description["backend"] == backend
     assert batch.num_envs == 2
     assert batch.resumable
-    assert batch.reset(0).shape == (2, *batch.observation_space.shape)
+    assert batch.reset(0).shape == (2, *(batch.observation_space.shape or ()))
     batch.close()
 
 

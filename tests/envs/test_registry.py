@@ -168,7 +168,7 @@ def test_robots(env_id):
     pytest.importorskip("gymnasium_robotics")
     import_package(env_id)
     batch = make_batch(env_id, 2)
-    assert batch.reset(0).shape == (2, *batch.observation_space.shape)
+    assert batch.reset(0).shape == (2, *(batch.observation_space.shape or ()))
     step = batch.step(np.zeros((2, *(batch.action_space.shape or ())), np.float32))
     assert not step.terminated.any()
     batch.close()

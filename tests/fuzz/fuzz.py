@@ -212,7 +212,8 @@ def other_policies(np: Any) -> Iterator[Any]:
     c = config.configure("ppo", env="lpo/DeepSea-v0", hidden=[4])
     for seen, acts in ((box, box), (many, spaces.MultiDiscrete([2, 3]))):
         codec = Codec("x", seen, acts)
-        dist, size = distributions.for_space(codec.action_space), codec.observation_space.shape[0]
+        dist = distributions.for_space(codec.action_space)
+        size = int(np.prod(codec.observation_space.shape or ()))
         shapes = {
             "['state'].params.policy[0].w": (size, 4), "['state'].params.policy[0].b": (4,),
             "['state'].params.policy[1].w": (4, dist.num_outputs),

@@ -323,7 +323,7 @@ def test_described_as_on_the_host(task: SparseLocomotion):
     assert env.description["deterministic"]
     assert not locomotion(task, simulator="warp").description["deterministic"]
     assert env.horizon == 1000
-    assert env.obs_size == host.observation_space.shape[0]
+    assert (env.obs_size,) == host.observation_space.shape
     assert np.array_equal(env.action.low, host.action_space.low)
     assert np.array_equal(env.action.high, host.action_space.high)
 
