@@ -227,6 +227,7 @@ DOORS = {
     "options.Kinds.load": "a part that an installed package has registered with lpo",
     "envs.registry.register_foreign": "environments that an installed package has registered",
     "envs.device.physics.stepper": "a module of our own table",
+    "network.own.of_equinox": "Equinox, by its own name, for a module that the user passed",
     "envs.device._maker": "a module of our own table",
 }
 
