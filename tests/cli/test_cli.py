@@ -267,3 +267,15 @@ def test_a_reader_that_goes_away_is_no_error():
         process.stdout.close()
         said = process.stderr.read().decode()
     assert said == "" and process.returncode == 141
+
+
+def test_list_says_what_a_task_observes(capsys):
+    pytest.importorskip("minigrid")
+    cli.main(["list", "--env", "MiniGrid-DoorKey-8x8-v0"])
+    said = capsys.readouterr().out
+    assert "observes  1033 numbers (direction 4, image 1029)" in said
+    assert "acts in   Discrete(7)" in said and "rnd, by the episode first-visit" in said
+    cli.main(["list", "--env", "MiniGrid-DoorKey-8x8-v0", "--network", "cnn"])
+    said = capsys.readouterr().out
+    assert "direction: 4 numbers, image: image 7 × 7 × 3 of codes" in said
+    assert "cnn: 260 features of it" in said

@@ -199,6 +199,11 @@ class PackOptions:
 class ListOptions:
     """Show algorithms, parts, environments with their thresholds, and presets."""
 
+    env: str | None = None
+    """Show what this task observes, how it acts, and which network it gets."""
+    network: str | None = None
+    """With --env: another network than the one that fits the observation."""
+
 
 class TheoryOptions:
     """Run Algorithms 1-6 or a peer on an MDP with exact values; `theory compare`: a grid."""
@@ -345,10 +350,13 @@ def doctor(arguments: Sequence[str]) -> None:
 
 
 def list_all(arguments: Sequence[str]) -> None:
-    parse(ListOptions, "list", arguments)
-    from lpo.cli.train import print_tables
+    options = parse(ListOptions, "list", arguments)
+    from lpo.cli.train import print_tables, task_in_words
 
-    print_tables()
+    if options.env is None:
+        print_tables()
+    else:
+        print(task_in_words(options.env, options.network))
 
 
 def theory(arguments: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ from lpo.config import CHOICES, PRESETS, Config, Leaf, choices_of, leaves
 from lpo.envs.registry import import_package
 from lpo.envs.task import DEFAULT_ENV
 from lpo.errors import LPOError
+from lpo.network import sight
 from lpo.options import PositiveInt, fields_of, options
 from lpo.platform import device_here
 
@@ -206,6 +207,28 @@ def train_on_device(command: Command) -> None:
     if status == 0:
         print(*examine([root]), sep="\n")
     sys.exit(status)
+
+
+def task_in_words(env: str, network: str | None) -> str:
+    """Returns what `lpo list --env ID` prints: what a task observes, how it acts, its network."""
+    chosen = {} if network is None else {"network": network}
+    c = config.configure(None, env=env, **chosen)
+    batch = c.task.make(1, flat=c.network.flat)
+    spec, codec = batch.codec.spec, batch.codec
+    batch.close()
+    see = sight(c.network, spec)
+    parts = ", ".join(f"{name} {size}" for name, size in spec.parts)
+    hidden = ", ".join(map(str, c.network.hidden))
+    body = "" if see.body.plain else f"{see.body.size} features of it, then "
+    episode = getattr(getattr(c.bonus, "episode", None), "kind", "none")
+    lines = {
+        "task": str(batch.description["id"]),
+        "observes": spec.words + (f" ({parts})" if parts else ""),
+        "acts in": str(codec.raw_action_space),
+        "network": f"{c.network.kind}: {body}tanh layers of {hidden} for policy and each critic",
+        "bonus": c.bonus.kind + ("" if episode == "none" else f", by the episode {episode}"),
+    }
+    return "\n".join(f"{name:9} {text}" for name, text in lines.items())
 
 
 def print_tables() -> None:
