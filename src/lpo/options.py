@@ -91,6 +91,10 @@ Layers = Annotated[
     at.MinLen(1),
     pydantic.BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value),
 ]
+Names = Annotated[
+    tuple[str, ...],
+    pydantic.BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value),
+]
 
 _CHECKS = pydantic.ConfigDict(
     strict=True,

@@ -18,7 +18,7 @@ from lpo.envs.make import make_batch
 from lpo.errors import LPOError
 from lpo.network import CNN, GRU, LSTM, MLP, Auto
 from lpo.network.base import BLOCK, in_blocks
-from lpo.network.cnn import encoded, encoded_host, init_encoder
+from lpo.network.cnn import convolution, encoded, encoded_host, init_encoder
 from lpo.network.stretches import in_stretches, through_stretches
 from lpo.runs.run import make_trainer
 from lpo.types import Leaf, ObsSpec, vector
@@ -51,6 +51,28 @@ def test_convolutions_on_the_host_are_those_of_the_learner(leaf):
     found = encoded_host(jax.tree.map(np.asarray, net), leaf, x)
     assert found.shape == (3, 32)
     np.testing.assert_allclose(found, encoded(net, leaf, jnp.asarray(x)), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("side", "stride"), [(8, 4), (4, 2), (3, 1), (3, 2), (2, 1)])
+def test_windows_are_those_of_a_convolution(side, stride):
+    """As XLA's convolution has them, and its gradients."""
+    rng = np.random.default_rng(0)
+    x = jnp.asarray(rng.standard_normal((2, 21, 18, 3)).astype(np.float32))
+    w = jnp.asarray(rng.standard_normal((side * side * 3, 5)).astype(np.float32))
+
+    def theirs(x, w):
+        return jax.lax.conv_general_dilated(
+            x, w.reshape(side, side, 3, 5), (stride, stride), "VALID",
+            dimension_numbers=("NHWC", "HWIO", "NHWC"),
+        )  # fmt: skip
+
+    ours = partial(convolution, side=side, stride=stride)
+    np.testing.assert_allclose(ours(x, w), theirs(x, w), rtol=1e-4, atol=1e-4)
+    slopes = [
+        jax.grad(lambda x, w, f=f: (f(x, w) ** 2).sum(), (0, 1))(x, w) for f in (ours, theirs)
+    ]
+    for mine, other in zip(*slopes, strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-3, atol=1e-2)
 
 
 def test_channels_may_be_first_and_frames_stacked():

@@ -10,7 +10,7 @@ from jax import Array
 from lpo.bonus.weigh import Fixed, NoState, Streams, Weigh, Weighing, fixed
 from lpo.errors import LPOError
 from lpo.math.advantage import ACROSS, ENDS, NEUTRAL
-from lpo.options import Axis, Kinds, NonNegative, Part, Short, Unit, options
+from lpo.options import Axis, Kinds, Names, NonNegative, Part, Short, Unit, options
 from lpo.problem import Problem
 from lpo.types import Rollout
 
@@ -89,6 +89,8 @@ class BonusOptions(BonusPart):
     ends: Annotated[Ends, Short("intrinsic_ends")] = "across"
     """Where an episode ends, the return of the bonus goes on in the next one (across), ends too
     (ends), or is cut as by a time limit (neutral)."""
+    keys: Annotated[Names, Short("bonus_keys")] = ()
+    """Parts of a Dict observation that the bonus reads, as in `position arm`; by default all."""
     weighing: Weighing = Fixed()
     """How the two advantages are weighed."""
 

@@ -211,8 +211,8 @@ def train_on_device(command: Command) -> None:
 
 def task_in_words(env: str, network: str | None) -> str:
     """Returns what `lpo list --env ID` prints: what a task observes, how it acts, its network."""
-    chosen = {} if network is None else {"network": network}
-    c = config.configure(None, env=env, **chosen)
+    c = config.configure(None, env=env)
+    c = c if network is None else config.with_part(c, "network", network)
     batch = c.task.make(1, flat=c.network.flat)
     spec, codec = batch.codec.spec, batch.codec
     batch.close()

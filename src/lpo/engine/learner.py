@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from lpo.bonus import Bonus, Streams, Weigh
+from lpo.bonus import Bonus, Streams, Weigh, keys
 from lpo.bonus.base import scored
 from lpo.config import CheckpointOptions, Config, EvaluationOptions, LogOptions, all_ours
 from lpo.envs.task import TaskOptions
@@ -82,7 +82,7 @@ def assemble(c: Config, problem: Problem) -> Parts:
     seen = sight(c.network, problem.obs)
     return Parts(
         dist=problem.dist,
-        bonus=c.bonus.make(problem),
+        bonus=keys.made(c.bonus, problem),
         weigh=c.bonus.weigh(),
         switch=c.switch.make(problem),
         start=c.start.make(problem),
