@@ -181,7 +181,8 @@ def _plain(plain: Any, option: Option | None = None) -> st.SearchStrategy[Any]:
     if get_args(plain) and isinstance(get_args(plain)[0], str):
         return st.sampled_from(get_args(plain))
     inner = bare(get_args(plain)[0])
-    entries = st.sampled_from(get_args(inner)) if get_args(inner) else st.integers(1, 9)
+    words = get_args(inner) or (("arm", "eye") if inner is str else ())
+    entries = st.sampled_from(words) if words else st.integers(1, 9)
     return st.lists(entries, min_size=1, max_size=3).map(tuple)
 
 
