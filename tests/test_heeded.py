@@ -18,7 +18,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "api" / "heeded.md"
 OTHERS: dict[str, Any] = {  # another value than the default, where none can be guessed
     "env": "CartPole-v1", "threshold": "half", "env_kwargs": {"size": 6}, "backend": "native",
     "wrapper": "tests.envs.toys:Walk", "loggers": ("wandb",), "angles": (0,), "threads": 3,
-    "step_timeout": 2.5, "env_workers": 2, "algo": "ppo",
+    "bonus_keys": ("body",), "step_timeout": 2.5, "env_workers": 2, "algo": "ppo",
 }  # fmt: skip
 UNSET = {  # None by default
     "threshold", "env_kwargs", "threads", "wrapper", "step_timeout", "rollin_horizon",
