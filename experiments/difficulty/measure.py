@@ -104,7 +104,7 @@ def fresh_policy(task: SparseLocomotion, seed: int) -> HostPolicy:
 
 def dense_policy(directory: Path) -> HostPolicy:
     """The policy that training ended with, its observation statistics frozen."""
-    return Policy.load(directory, which="last").actor
+    return Policy.load(directory, checkpoint="last").actor
 
 
 def dense_directory(root: Path, task: SparseLocomotion, seed: int) -> Path:

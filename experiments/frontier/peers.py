@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from stable_baselines3 import PPO
-from stable_baselines3.common.callbacks import BaseCallback
-from torch import nn
+import torch  # pyright: ignore[reportMissingImports]
+from stable_baselines3 import PPO  # pyright: ignore[reportMissingImports]
+from stable_baselines3.common.callbacks import BaseCallback  # pyright: ignore[reportMissingImports]
+from torch import nn  # pyright: ignore[reportMissingImports]
 
 from lpo.envs.make import make_single
 from lpo.envs.sb3 import make_vec_env

@@ -72,7 +72,7 @@ def _nothing_is_left():
     yield
     gc.collect()
     assert children() == before
-    assert opened() == files
+    assert opened() <= files  # what an earlier test left may be gone now
     assert set(os.listdir("/dev/shm")) <= set(shared)
 
 

@@ -90,7 +90,8 @@ KINDS = {
 @pytest.mark.parametrize("how", KINDS)
 def test_what_is_shut_is_never_taken(how):
     """The environment raises otherwise: in rollouts, in evaluations, by the mode and sampled."""
-    agent = Agent(KINDS[how], **(SMALL | {"eval_every": 100}))
+    options: dict[str, Any] = SMALL | {"eval_every": 100}
+    agent = Agent(KINDS[how], **options)
     agent.learn(300, progress_bar=False)
     env = KINDS[how]()
     obs, _ = env.reset(seed=0)

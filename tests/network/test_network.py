@@ -225,6 +225,7 @@ def test_a_run_goes_on_bit_for_bit(name):
     """Saved in the middle of an episode, with images, trees and memories."""
     env, options = RUNS[name]
     whole = trainer(env, **options)
+    metrics: dict[str, float] = {}
     for _ in range(3):
         metrics = whole.iterate(1000)
     arrays = whole.arrays()
@@ -248,7 +249,7 @@ def test_a_policy_remembers_what_it_is_given(tmp_path):
     env = Cue()
     obs = [env.reset(seed=0)[0], *(env.step(2)[0] for _ in range(3))]
     together = np.stack(obs)[:, None]
-    state = None
+    state: Any = None
     for x in together:
         _, state = policy.predict(x, state=state, episode_start=np.array([False]))
     _, fresh = policy.predict(together[-1])
@@ -294,7 +295,7 @@ def test_rows_of_a_tree_are_shared_and_saved_as_they_are():
     """With processes, a tree of images has the numbers of one process."""
     here = make_batch(Dot, 2, env_workers=0)
     other = Codec("dot", Dot("dict").observation_space, spaces.Discrete(4))
-    assert here.codec.rows.dtype == np.uint8
+    assert here.codec.spec.empty(1).dtype == np.uint8
     row = other.observation(Dot("dict").reset(seed=0)[0])
     assert row["camera"].shape == (40, 40, 3) and row["body/clock"] == 0
     views = other.views(row[None])
