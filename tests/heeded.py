@@ -148,6 +148,9 @@ class Picture:
         return Transition(state, seen, state, terminated=state > 0)
 
 
+OWN = (lambda key, spec: (), lambda params, obs: obs)  # a network of the user's
+
+
 def pictures() -> Iterator[Config]:
     """Yields runs on a device that observe images."""
     picture: Any = Picture
@@ -165,7 +168,8 @@ def configs() -> Iterator[Config]:
         row, (name, kind) = given["algo"], next(reversed(given.items()))
         try:
             c = configure(row, **{k: v for k, v in SMALL.items() if k != "hidden"})
-            c = c if name == "algo" else with_part(c, name, kind)
+            part = OWN if (name, kind) == ("network", "own") else kind
+            c = c if name == "algo" else with_part(c, name, part)
         except LPOError:
             continue  # the row has no such part
         here = frozenset(held(c))
