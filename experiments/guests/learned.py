@@ -57,8 +57,8 @@ ROWS = [
         for task in ("RepeatPreviousEasy", "CountRecallEasy")
         for net in ("gru", "mlp")
     ),
-    Row("rooms in pixels", "default", PixelRooms, 100_000, {"episode": "first-visit"}),
-    Row("rooms in pixels", "rnd, no episode", PixelRooms, 100_000, {}),
+    Row("rooms in pixels", "rnd, first-visit", PixelRooms, 100_000, {"episode": "first-visit"}),
+    Row("rooms in pixels", "rnd", PixelRooms, 100_000, {}),
     Row("rooms in pixels", "no bonus", PixelRooms, 100_000, {"bonus": "none"}),
 ]
 

@@ -36,7 +36,7 @@ SMALL: dict[str, Any] = {
 
 
 def table() -> tuple[list[str], dict[str, list[str]]]:
-    text = PAGE[PAGE.index("## What works with what") :]
+    text = PAGE[PAGE.index("## What works with what") : PAGE.index("## What was learned")]
     head, _, *rows = (
         [cell.strip() for cell in line.strip("|").split("|")]
         for line in text.splitlines()
