@@ -217,7 +217,7 @@ class Turner(gymnasium.Env):
 @pytest.mark.slow
 def test_a_run_warns_once_of_an_angle_that_grows():
     agent = Agent(Turner, **SMALL)
-    with pytest.warns(UserWarning, match="drifts without bound.*pass periodic 0") as told:
+    with pytest.warns(UserWarning, match="drifts without bound.*pass angles 0") as told:
         agent.learn(2000)
     assert len(told) == 1
     Agent(Turner, periodic=(0,), **SMALL).learn(2000)

@@ -96,7 +96,8 @@ def test_host_and_device_agree_on_a_rollout_and_an_update(algo):
 
 def rollout_of(walk: Walk) -> Rollout:
     """The rollout of the only run."""
-    own = {name: np.asarray(x)[:, 0] for name, x in walk.buffer._asdict().items()}
+    fields = {k: x for k, x in walk.buffer._asdict().items() if k != "memory"}
+    own = {name: np.asarray(x)[:, 0] for name, x in fields.items()}
     return Rollout(**own | {"last_obs": np.asarray(walk.moving.worlds.obs)[0]})
 
 
