@@ -99,6 +99,7 @@ def test_what_is_shut_is_never_taken(how):
         given = None if how == "leaf" else env.open
         action, _ = agent.predict(obs, deterministic=deterministic, action_masks=given)
         obs, *_ = env.step(action)
+    assert env.t == 10  # none of the actions was shut
 
 
 def test_probabilities_are_those_of_the_open_choices():

@@ -140,8 +140,8 @@ def convolved(net: Net[Array], leaf: Leaf, x: Array) -> Array:
 def convolution(x: Array, w: Array, side: int, stride: int) -> Array:
     """Returns the products of all windows of images [M, H, W, C] with ``w`` [side·side·C, O].
 
-    Matrix products instead of XLA's convolution, which takes a hundred times as long within a loop
-    on a CPU, as the minibatches are. Blocks of stride × stride pixels become channels first, so
+    Matrix products instead of XLA's convolution, which is many times slower within a loop on a
+    CPU, as the minibatches are. Blocks of stride × stride pixels become channels first, so
     that the windows move by one. Then columns are put side by side, and rows are summed.
     """
     channels, count = x.shape[-1], side
