@@ -103,6 +103,7 @@ def as_it_is(size: int) -> Network:
     )
 
 
+@options
 class NetworkPart(Part):
     """Policy and critics, and how they see an observation."""
 
@@ -110,11 +111,18 @@ class NetworkPart(Part):
     flat: ClassVar[bool] = True  # small grids of codes are read one-hot, as one vector
     remembers: ClassVar[bool] = False
 
-    hidden: tuple[int, ...]
-    log_std_init: float
-    log_std_min: float
-    value_gain: float
-    normalize_obs: bool
+    hidden: Layers = (64, 64)
+    """Hidden layers of the policy and of each critic (tanh)."""
+    log_std_init: Axis[float] = 0.0
+    """Initial log standard deviation of Gaussian actions."""
+    log_std_min: Axis[float] = -20.0
+    """Smallest log standard deviation after an update, so that a policy keeps its noise; -20 is no
+    bound. For actions with a range below 2 it is relative to half that range."""
+    value_gain: Axis[NonNegative] = 1.0
+    """Size of the first weights of the value heads (SB3: 1). At 0 all values start at 0, and before
+    any reward the reward advantage is 0 as well."""
+    normalize_obs: bool = True
+    """Normalise observations by a running mean and variance, clipped to ±10."""
 
     @classmethod
     def adopt(cls, value: Any) -> Any:
@@ -132,27 +140,9 @@ class NetworkPart(Part):
         return OBS_CLIP if self.normalize_obs else float("inf")
 
 
-@options
-class Heads(NetworkPart):
-    """The options that all networks of ours have."""
-
-    hidden: Layers = (64, 64)
-    """Hidden layers of the policy and of each critic (tanh)."""
-    log_std_init: Axis[float] = 0.0
-    """Initial log standard deviation of Gaussian actions."""
-    log_std_min: Axis[float] = -20.0
-    """Smallest log standard deviation after an update, so that a policy keeps its noise; -20 is no
-    bound. For actions with a range below 2 it is relative to half that range."""
-    value_gain: Axis[NonNegative] = 1.0
-    """Size of the first weights of the value heads (SB3: 1). At 0 all values start at 0, and before
-    any reward the reward advantage is 0 as well."""
-    normalize_obs: bool = True
-    """Normalise observations by a running mean and variance, clipped to ±10."""
-
-
 @NetworkPart.kinds.add
 @options
-class MLP(Heads):
+class MLP(NetworkPart):
     """Tanh layers that read one vector."""
 
     kind: ClassVar[str] = "mlp"

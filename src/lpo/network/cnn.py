@@ -12,7 +12,7 @@ from jax import Array
 from lpo.math.arrays import lift
 from lpo.math.images import image_shape, upright
 from lpo.math.nets import Layer, Net, orthogonal_layers
-from lpo.network.base import Heads, Network, NetworkPart, as_it_is, feed_forward
+from lpo.network.base import Network, NetworkPart, as_it_is, feed_forward
 from lpo.options import PositiveInt, Short, options
 from lpo.types import Leaf, Obs, ObsSpec
 
@@ -24,13 +24,15 @@ LAYERS = ((36, FRAMES), (12, PICTURES), (4, GRIDS), (0, ()))
 SQUARE_ROOT_2 = float(np.sqrt(2))
 
 
-class Encoders(Heads):
+@options
+class Encoders(NetworkPart):
     """Convolutions for images, joined with the other leaves of an observation."""
 
-    features: int
+    features: Annotated[PositiveInt, Short("image_features")] = 256
+    """Numbers that the convolutions make of an image."""
 
     def make(self, spec: ObsSpec) -> Network:
-        return as_it_is(spec.size) if spec.size is not None else joined(spec, self.features)
+        return encoders(spec, self.features)
 
 
 @NetworkPart.kinds.add
@@ -39,8 +41,6 @@ class Auto(Encoders):
     """What fits the observation: mlp for a vector, convolutions for images."""
 
     kind: ClassVar[str] = "auto"
-    features: Annotated[PositiveInt, Short("image_features")] = 256
-    """Numbers that the convolutions make of an image."""
 
 
 @NetworkPart.kinds.add
@@ -50,8 +50,11 @@ class CNN(Encoders):
 
     kind: ClassVar[str] = "cnn"
     flat: ClassVar[bool] = False
-    features: Annotated[PositiveInt, Short("image_features")] = 256
-    """Numbers that the convolutions make of an image."""
+
+
+def encoders(spec: ObsSpec, features: int) -> Network:
+    """Returns what makes features of observations: a vector is its own."""
+    return as_it_is(spec.size) if spec.size is not None else joined(spec, features)
 
 
 def joined(spec: ObsSpec, features: int) -> Network:

@@ -14,19 +14,24 @@ from jax import Array
 
 from lpo.math.arrays import lift
 from lpo.math.nets import Layer, orthogonal_layers
-from lpo.network.base import Heads, Memory, Network, NetworkPart, Params, as_it_is
-from lpo.network.cnn import joined
+from lpo.network.base import Memory, Network, NetworkPart, Params
+from lpo.network.cnn import encoders
 from lpo.options import PositiveInt, Short, options
 from lpo.types import Obs, ObsSpec
 
 
-class Recurrent(Heads):
+@options
+class Recurrent(NetworkPart):
     """A memory over the encoders of an observation."""
 
     remembers: ClassVar[bool] = True
-    memory: int
-    stretch: int
-    features: int
+    memory: Annotated[PositiveInt, Short("memory_size")] = 128
+    """Numbers of the memory."""
+    stretch: PositiveInt = 32
+    """Steps of a row of a minibatch, through which the gradient goes back; batch_size counts
+    steps."""
+    features: Annotated[PositiveInt, Short("image_features")] = 256
+    """Numbers that the convolutions make of an image."""
 
 
 @NetworkPart.kinds.add
@@ -35,13 +40,6 @@ class GRU(Recurrent):
     """A memory of gated recurrent units (Cho et al. 2014)."""
 
     kind: ClassVar[str] = "gru"
-    memory: Annotated[PositiveInt, Short("memory_size")] = 128
-    """Numbers of the memory."""
-    stretch: PositiveInt = 32
-    """Steps of a row of a minibatch, through which the gradient goes back; batch_size counts
-    steps."""
-    features: Annotated[PositiveInt, Short("image_features")] = 256
-    """Numbers that the convolutions make of an image."""
 
     def make(self, spec: ObsSpec) -> Network:
         return recurrent(encoders(spec, self.features), self.memory, self.stretch, gru, 3, 1)
@@ -53,20 +51,9 @@ class LSTM(Recurrent):
     """A long short-term memory (Hochreiter and Schmidhuber 1997)."""
 
     kind: ClassVar[str] = "lstm"
-    memory: Annotated[PositiveInt, Short("memory_size")] = 128
-    """Numbers of the memory."""
-    stretch: PositiveInt = 32
-    """Steps of a row of a minibatch, through which the gradient goes back; batch_size counts
-    steps."""
-    features: Annotated[PositiveInt, Short("image_features")] = 256
-    """Numbers that the convolutions make of an image."""
 
     def make(self, spec: ObsSpec) -> Network:
         return recurrent(encoders(spec, self.features), self.memory, self.stretch, lstm, 4, 2)
-
-
-def encoders(spec: ObsSpec, features: int) -> Network:
-    return as_it_is(spec.size) if spec.size is not None else joined(spec, features)
 
 
 def gru(numpy: Any, fed: Any, recur: Any, memory: Any) -> Any:

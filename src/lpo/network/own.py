@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from lpo.errors import LPOError
-from lpo.network.base import Heads, Network, NetworkPart, feed_forward
+from lpo.network.base import Network, NetworkPart, feed_forward
 from lpo.options import Short, options
 from lpo.types import Obs, ObsSpec
 
@@ -29,7 +29,7 @@ _KNOWN: dict[str, Any] = {}  # what users passed, by name
 
 @NetworkPart.kinds.add
 @options
-class Own(Heads):
+class Own(NetworkPart):
     """A network of your own, passed from Python (Agent's argument ``network``)."""
 
     kind: ClassVar[str] = "own"
