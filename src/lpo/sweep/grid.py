@@ -75,15 +75,16 @@ def expand(values: dict[str, Any], device: bool = False) -> Grid:
     lists = seeds, values["envs"], values.get("thresholds", [None]), columns
     if (number := math.prod(map(len, lists))) > LARGEST:
         raise LPOError(f"The grid has {number:,} runs, and {LARGEST:,} are the most; split it.")
-    items = [
-        make_item(values, label, options, env, threshold, seed, device)
-        for seed in seeds
+    first, *others = seeds
+    cells = [
+        make_item(values, label, options, env, threshold, first, device)
         for env in values["envs"]
         for threshold in values.get("thresholds", [None])
         for label, options in columns.items()
     ]
+    items = [*cells, *(reseeded(item, first, seed) for seed in others for item in cells)]
     for name in values.get("overrides", {}):
-        own = [item.config for item in items if name not in columns[item.label]]
+        own = [item.config for item in cells if name not in columns[item.label]]
         if all(name not in flat(c) for c in own):
             words = config.unknown_option(own[0], name, flat(own[0])) if own else "remove it."
             raise LPOError(f"overrides sets {name}, which no run of the grid reads: {words}")
@@ -185,6 +186,12 @@ def make_item(
     c.task.check(device)
     parts = [label, env.split("/")[-1].split(":")[-1], str(threshold or ""), f"s{seed}"]
     return Item("-".join(part for part in parts if part), label, c)
+
+
+def reseeded(item: Item, first: int, seed: int) -> Item:
+    """Returns the run of another seed: all else is checked once."""
+    name = item.name.removesuffix(f"s{first}") + f"s{seed}"
+    return item._replace(name=name, config=with_options(item.config, {"seed": seed}))
 
 
 def one_thread(c: Config) -> Config:
