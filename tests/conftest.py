@@ -1,6 +1,7 @@
 """Settings of the whole suite: shapes are checked, and compiled code is kept for the session."""
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,10 @@ from lpo.config import Config, configure  # noqa: E402
 
 hypothesis.settings.register_profile("same", derandomize=True, database=None)
 hypothesis.settings.load_profile("same")  # a change fails or passes by itself, not by luck
+
+
+def pytest_unconfigure():
+    shutil.rmtree(_CACHE, ignore_errors=True)
 
 
 class Countdown(gymnasium.Env):

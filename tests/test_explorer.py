@@ -54,19 +54,26 @@ def as_ours(data: dict[str, np.ndarray], before: np.ndarray) -> Rollout:
 
 
 @pytest.mark.parametrize(
-    "chosen", [{}, {"bonus": "visits", "episode": "first-visit", "intrinsic_ends": "neutral"}]
+    "chosen",
+    [
+        {},
+        pytest.param(
+            {"bonus": "visits", "episode": "first-visit", "intrinsic_ends": "neutral"},
+            marks=pytest.mark.slow,
+        ),
+    ],
 )
 def test_its_advantages_are_those_of_our_engine(chosen):
     explorer = Explorer(BOX, ACTIONS, N, seed=3, **SMALL, **chosen)
     parts, data = explorer.parts, rollout(0)
     ours, state = as_ours(data, np.ones(N, bool)), init_state(explorer.parts, 3)
-    ready = jax.jit(lambda s, r: prepare(parts, s, r))(state, ours)
+    both = jax.jit(lambda s, r: (prepare(parts, s, r), learn(parts, s, r)[0]))
+    ready, after = both(state, ours)
     found = explorer.advantages(**data)
     np.testing.assert_allclose(found.streams, ready.advantages, rtol=0, atol=1e-6)
     np.testing.assert_allclose(found.advantage.reshape(-1, 1), ready.batch.advantage, atol=1e-6)
     np.testing.assert_allclose(found.returns, ready.returns[0], rtol=0, atol=1e-6)
     explorer.update()
-    after, _ = jax.jit(lambda s, r: learn(parts, s, r))(state, ours)
     for mine, theirs in zip(
         jax.tree.leaves((explorer.memory.bonus, explorer.memory.weigh, explorer.memory.moments)),
         jax.tree.leaves((after.bonus, after.weigh, after.moments)),
@@ -158,17 +165,24 @@ class Guest(ScaledOptions):
         return one()
 
 
-def of_every_kind() -> list[dict[str, Any]]:
+def of_every_kind() -> list[Any]:
+    """Options of every kind of bonus; those of which others differ little are tried by default."""
     kinds = [{"bonus": kind} for kind in BonusPart.kinds.names()]
     episodes = [{"episode": kind} for kind in EpisodePart.kinds.names() if kind != "none"]
     guests: list[dict[str, Any]] = [
         {"bonus": Guest()}, {"episode": Sensitivity(encoder="inverse", size=8)},
         {"bonus": "icm", "episode": "first-visit"}, {"bonus": "visits", "novelty_difference": 0.5},
     ]  # fmt: skip
-    return [*kinds, *episodes, *guests]
+    often = ({"bonus": "none"}, {"bonus": "rnd"}, {"bonus": "icm", "episode": "first-visit"})
+    return [
+        pytest.param(
+            x, id=str(x), marks=[] if x in often or "Guest" in str(x) else pytest.mark.slow
+        )
+        for x in (*kinds, *episodes, *guests)
+    ]
 
 
-@pytest.mark.parametrize("chosen", of_every_kind(), ids=str)
+@pytest.mark.parametrize("chosen", of_every_kind())
 def test_every_bonus_works_and_goes_on_from_its_state(chosen):
     explorer = Explorer(BOX, spaces.Box(-1, 1, (2,)), N, reward_critic=False, **SMALL, **chosen)
     data = [rollout(seed, steps=12) for seed in range(3)]

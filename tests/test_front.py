@@ -13,8 +13,9 @@ import lpo
 from lpo import PPO, Agent, LPOError, elsewhere
 from lpo.cli.main import main
 from lpo.config import configure, flat
+from lpo.envs.make import make_batch
 from lpo.envs.registry import find_wrapper
-from lpo.runs.costs import usual_cost
+from lpo.runs.costs import Costs, usual_cost
 from lpo.runs.endless import PATIENCE, Endless
 
 SMALL: dict[str, Any] = dict(num_envs=4, rollout=160, batch_size=16, epochs=2, hidden=[8])
@@ -87,8 +88,9 @@ def test_a_million_may_be_written_1e6(countdown):
 def test_repr_and_dir(countdown):
     agent = Agent("CartPole-v1", algo="ppo", **QUIET)
     assert repr(agent) == "Agent('CartPole-v1', algo='ppo', env_steps=0)"
-    assert repr(agent.learn(160)) == "Agent('CartPole-v1', algo='ppo', env_steps=160)"
-    assert repr(PPO(countdown)) == "PPO('custom', algo='ppo', env_steps=0)"
+    agent = PPO(countdown, **QUIET)
+    assert repr(agent) == "PPO('custom', algo='ppo', env_steps=0)"
+    assert repr(agent.learn(160)) == "PPO('custom', algo='ppo', env_steps=160)"
     assert {"Agent", "Policy", "configure"} <= set(dir(lpo)) and "Any" not in dir(lpo)
 
 
@@ -225,14 +227,21 @@ def test_costs_are_told_at_the_first_rewards_with_what_to_pass():
         Agent(Dear, **QUIET).learn(320)
 
 
-def test_a_row_that_does_not_fade_or_a_known_task_hears_nothing_of_costs():
+def test_a_row_that_does_not_fade_or_a_small_cost_hears_nothing_of_costs():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         PPO(Goal, **QUIET).learn(320)
-        Agent("Acrobot-v1", **QUIET).learn(160)
         Agent(Cheap, **QUIET).learn(320)
         Agent(Near, **QUIET).learn(320)
         Agent(Goal, **QUIET, wrapper="lpo.envs.shift:plus_one").learn(320)
+
+
+def test_the_costs_of_a_task_that_declares_its_largest_return_are_a_part_of_it():
+    row = {"rollout/reward_max": -1.0, "rollout/return": -150.0, "rollout/length": 150.0}
+    acrobot = make_batch("Acrobot-v1", 1)
+    c = configure("default")
+    assert Costs(c, {}).look(row, 160) and not Costs(c, acrobot.description).look(row, 160)
+    acrobot.close()
 
 
 def test_our_wrapper_adds_one_and_needs_no_trust(tmp_path):

@@ -62,14 +62,17 @@ def test_an_edited_function_is_compiled_anew(monkeypatch):
     assert Agent(SEA, bonus=Bins(), **SMALL).learn(64).metrics[-1]["bonus/mean"] == 3 * first
 
 
-def test_an_agent_with_an_own_part_loads_where_the_part_is_defined(tmp_path):
-    agent = Agent(SEA, bonus=Bins(beta=2.0), **SMALL).learn(64)
+@pytest.fixture(scope="module")
+def agent():
+    return Agent(SEA, bonus=Bins(beta=2.0), **SMALL).learn(64)
+
+
+def test_an_agent_with_an_own_part_loads_where_the_part_is_defined(agent, tmp_path):
     agent.save(tmp_path / "agent")
     assert Agent.load(tmp_path / "agent").config == agent.config
 
 
-def test_acting_needs_no_bonus(tmp_path, monkeypatch):
-    agent = Agent(SEA, bonus=Bins(), **SMALL).learn(64)
+def test_acting_needs_no_bonus(agent, tmp_path, monkeypatch):
     agent.save(tmp_path / "agent")
     monkeypatch.delitem(BonusPart.kinds.defined, "bins")
     policy = Policy.load(tmp_path / "agent")

@@ -96,6 +96,7 @@ def test_it_trains_resumes_and_loads_by_the_command(installed, tmp_path, capsys)
     assert "--count-bits must be" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_bonus_and_switch_run_on_a_device(installed):
     """DeepSea pays −.01/5 for a step to the right, and 1 in its corner: looks find the latter.
 

@@ -190,6 +190,7 @@ def learned() -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_sb3_s_advantage_of_the_reward_is_ours(learned, name):
     """So the callback may take it as it is: time limits, ends, the values of an LSTM."""
@@ -204,6 +205,7 @@ def test_sb3_s_advantage_of_the_reward_is_ours(learned, name):
         assert rollout.truncated.any() and rollout.terminated.any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in CASES if name != "recurrent"])
 def test_advantages_are_those_of_our_engine(learned, name):
     """Our engine, with SB3's critic and the bonus's: the Â that the callback wrote."""
@@ -227,6 +229,7 @@ def test_advantages_are_those_of_our_engine(learned, name):
         assert np.abs(advantages - was["advantages"]).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_a_recurrent_policy_gets_the_same_second_stream(learned):
     explore, before, after = learned["recurrent"]
     p = explore.explorer.parts

@@ -1,5 +1,7 @@
 """Bonuses compose, and what is new in an episode is worked out by hand."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -51,9 +53,9 @@ def steps_of(column: str) -> list[tuple[int, int, bool, bool]]:
 
 
 def score(bonus: Bonus, *rollouts: Rollout) -> list[np.ndarray]:
-    state, found = bonus.init(KEY), []
+    state, found, scored = bonus.init(KEY), [], jax.jit(bonus.score)
     for rollout in rollouts:
-        b, state, _ = bonus.score(state, rollout)
+        b, state, _ = scored(state, rollout)
         found.append(np.asarray(b[0]))
     return found
 
@@ -261,18 +263,28 @@ def test_the_sensitivity_is_the_theorys():
     assert b[-1, 0] == pytest.approx(float(theirs[0]), rel=1e-3)
 
 
-@pytest.mark.parametrize("encoder", ["fourier", "inverse"])
-def test_a_vector_that_comes_back_is_less_new(encoder):
+def encoded_by(encoder):
     options = {"num_envs": 1, "rollout": 32, "batch_size": 8, "epochs": 1, "hidden": (8,)}
-    c = configure(
+    return configure(
         "rnd", episode="sensitivity", episode_encoder=encoder, episode_features=8, **options
     )
-    p = assemble(c, problem_of(c, Space(vector(1), ActionSpec(low=(-1.0,), high=(1.0,)), 20)))
+
+
+@pytest.mark.parametrize("encoder", ["fourier", "inverse"])
+def test_a_vector_that_comes_back_is_less_new(encoder):
+    c = encoded_by(encoder)
     factor = c.bonus.episode.make(p_of(c))  # type: ignore[attr-defined]
     (b,) = score(factor, told("|abzbaz"))
     assert b[2, 0] < b[0, 0] and b[4, 0] < b[1, 0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("encoder", ["fourier", "inverse"])
+def test_an_encoder_is_learned_with_the_rest(encoder):
+    c = encoded_by(encoder)
+    p = assemble(c, problem_of(c, Space(vector(1), ActionSpec(low=(-1.0,), high=(1.0,)), 20)))
     data = told("|" + "abz" * 10 + "ab")
-    state, metrics = learn(p, init_state(p, 0), data)
+    state, metrics = jax.jit(partial(learn, p))(init_state(p, 0), data)
     assert np.isfinite(float(metrics["bonus/episode"])) and state.iteration == 1
 
 
@@ -302,14 +314,23 @@ def test_icm_is_the_error_of_its_forward_model():
     assert not np.array_equal(after.encoder[0].w, state.encoder[0].w)
 
 
-@pytest.mark.parametrize("algo", ["lpo-w", "lpo", "rnd", "pcpg", "eniac-original"])
+@pytest.mark.parametrize(
+    "algo",
+    [
+        "rnd",
+        *(
+            pytest.param(x, marks=pytest.mark.slow)
+            for x in ("lpo-w", "lpo", "pcpg", "eniac-original")
+        ),
+    ],
+)
 def test_any_row_takes_an_episode(algo):
     """One rollout is learned from, and the state of the episode is in the checkpoint."""
     options = {"num_envs": 2, "rollout": 32, "batch_size": 8, "epochs": 1, "hidden": (8,)}
     c = configure(algo, episode="first-visit", intrinsic_ends="neutral", **options)
     p = assemble(c, problem_of(c, Space(vector(1), ActionSpec(nvec=(2,), scalar=True), 20)))
     data = told("|abab" + "c" * 12, "|aabbc" + "d" * 11)
-    state, metrics = learn(p, init_state(p, 0), data)
+    state, metrics = jax.jit(partial(learn, p))(init_state(p, 0), data)
     assert 0 < float(metrics["bonus/episode"]) < 1
     assert state.bonus.novelty.episode.book.pages.shape == (2, 21)
 

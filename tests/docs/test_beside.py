@@ -18,6 +18,7 @@ def example(name: str) -> Any:
     return module
 
 
+@pytest.mark.slow
 def test_the_corridor_is_learned_with_the_bonus_and_not_without():
     loop = example("loop_jax")
     best = loop.ENVS * loop.STEPS // (loop.LENGTH - 1)
@@ -25,6 +26,7 @@ def test_the_corridor_is_learned_with_the_bonus_and_not_without():
     assert sum(loop.train(60, bonus="none")) == 0
 
 
+@pytest.mark.slow
 def test_ppo_in_torch_takes_its_advantages_from_the_bonus():
     pytest.importorskip("torch", reason="needs torch")
     ppo = example("ppo_torch")

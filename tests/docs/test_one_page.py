@@ -31,6 +31,7 @@ def test_it_is_one_page_without_the_library():
     assert "import lpo" not in text and "from lpo" not in text
 
 
+@pytest.mark.slow
 @jax.numpy_rank_promotion("allow")  # the page broadcasts as NumPy does
 def test_three_policy_changes_have_the_numbers_of_the_library(page):
     c = configure("default", env=page.ENV, seed=SEED, steps=100_000)

@@ -13,6 +13,8 @@ from lpo.math.nets import values
 from lpo.math.normalize import normalize
 from lpo.runs.run import make_trainer
 
+pytestmark = pytest.mark.slow
+
 
 class Probe(gymnasium.Env):
     """One-dimensional observations in {−1, 0, 1}; subclasses say what pays."""
@@ -112,12 +114,10 @@ def value_of(trainer, x, stream=0):
     return float(values(trainer.state.params.critics, obs)[stream])
 
 
-@pytest.mark.slow
 def test_value_of_a_constant():
     assert value_of(train(Constant, 2500), 0.0) == pytest.approx(1.0, abs=0.05)
 
 
-@pytest.mark.slow
 def test_value_depends_on_the_observation():
     trainer = train(Observed, 4000)
     assert value_of(trainer, 1.0) == pytest.approx(1.0, abs=0.1)
@@ -134,7 +134,6 @@ def test_a_time_limit_is_not_an_end():
     assert value_of(train(Limited, 12_000), 0.0) == pytest.approx(1 / (1 - 0.8), abs=0.3)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("algo", ["ppo", "lpo"])
 def test_the_policy_learns_which_action_pays(algo):
     policy = train(Matching, 8000, algo=algo).policy()
@@ -142,7 +141,6 @@ def test_the_policy_learns_which_action_pays(algo):
     assert action.tolist() == [0, 1]
 
 
-@pytest.mark.slow
 def test_a_continuous_action_finds_its_target():
     trainer = train(Target, 12_000, learning_rate=3e-3)
     mode = trainer.policy().mode(np.array([[-1.0], [1.0]], np.float32))

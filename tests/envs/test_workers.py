@@ -64,6 +64,15 @@ def opened() -> int:
     return found
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _old_objects_are_not_looked_at():
+    """Of all that the tests of other files have made, which takes a second each time."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 @pytest.fixture(autouse=True)
 def _nothing_is_left():
     """No process, no zombie, no descriptor and no shared memory may be left by a test."""
@@ -154,12 +163,12 @@ def written(folder: Path) -> dict[str, bytes]:
 
 def test_a_run_writes_the_same_bytes_with_any_number_of_processes(tmp_path):
     runs = []
-    for number in (0, 1, 2, 3):
+    for number in (0, 2):  # 2 + 1 environments
         with start(configure(**SMALL, env_workers=number), tmp_path / str(number)) as run:
             run.advance(800)
         runs.append(written(tmp_path / str(number)))
     assert len(runs[0]) >= 5
-    assert runs[0] == runs[1] == runs[2] == runs[3]
+    assert runs[0] == runs[1]
 
 
 def test_a_run_goes_on_with_another_number_of_processes():
@@ -392,10 +401,13 @@ class Mine(gymnasium.Env):
     def step(self, action):
         return self.observation_space.sample() * 0, 0.0, False, False, {}
 print("began")
-small = dict(rollout=64, batch_size=16, epochs=1, hidden=(4,), num_envs=2, eval_every=0)
-lpo.Agent("CartPole-v1", algo="ppo", env_workers=2, **small).learn(128)
+from lpo.envs import make_batch
+batch = make_batch("CartPole-v1", 2, env_workers=2)
+batch.reset(0)
+batch.step(batch.action_space.sample()[None].repeat(2))
+batch.close()
 try:
-    lpo.Agent(Mine, algo="ppo", env_workers=2, **small).learn(128)
+    make_batch(Mine, 2, env_workers=2)
 except lpo.LPOError as error:
     print(error)
 """

@@ -1,6 +1,7 @@
 """Kernels, run as plain JAX on the CPU, compute what plain code does; and they lower for a GPU."""
 
 import contextlib
+import itertools
 import re
 import warnings
 from types import SimpleNamespace
@@ -81,8 +82,16 @@ def test_rows_with_more_axes():
     ],
 )
 def test_plain_code_for_all_other_networks(sizes, activation):
-    net, x = net_of(jax.random.key(0), sizes), jnp.ones((16, sizes[0]))
-    assert not fits(net, x, activation)
+    pairs = itertools.pairwise(sizes)
+    net = tuple(Layer(np.zeros((i, o), np.float32), np.zeros(o, np.float32)) for i, o in pairs)
+    assert not fits(net, jnp.ones((16, sizes[0])), activation)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "activation"), [((4, 64, 3), jnp.tanh), ((4, 64, 64, 3), jax.nn.gelu)]
+)
+def test_what_does_not_fit_has_the_numbers_of_plain_code(sizes, activation):
+    net, x = net_of(jax.random.key(0), sizes), jnp.ones((16, 4))
     text = jax.jit(lambda: Fused()(net, x, activation)).lower().as_text()  # no kernel for a CPU
     assert "custom_call" not in text
     np.testing.assert_array_equal(Fused()(net, x, activation), apply_net(net, x, activation))

@@ -67,7 +67,8 @@ def group_of(env: Any, seeds: int = 2, **options: Any):
     return program, group
 
 
-@pytest.mark.parametrize("network", ["auto", pytest.param("gru", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("network", ["auto", "gru"])
 def test_trees_and_masks_on_a_device(network):
     """Images stay bytes, shut actions are never taken, and runs are those that they are alone."""
     check(Lamp())

@@ -17,7 +17,8 @@ from lpo.types import ObsSpec
 from .guests import Dot
 
 SMALL: dict[str, Any] = {
-    "num_envs": 2, "rollout": 64, "batch_size": 32, "epochs": 2, "hidden": (16,), "eval_every": 0
+    "num_envs": 2, "rollout": 64, "batch_size": 32, "epochs": 2, "hidden": (16,), "eval_every": 0,
+    "bonus": "none",
 }  # fmt: skip
 
 
@@ -65,7 +66,7 @@ def test_flax():
             x = nn.relu(x).reshape(len(x), -1)
             return jnp.concatenate([nn.Dense(8)(x), obs["body/clock"]], -1)
 
-    agent = Agent(lambda: Dot("dict"), network=Body(), bonus="none", **SMALL)
+    agent = Agent(lambda: Dot("dict"), network=Body(), **SMALL)
     agent.learn(200, progress_bar=False)
     assert agent.policy.actor.sight.body.size == 9
 
@@ -77,7 +78,7 @@ def test_equinox():
         return eqx.nn.MLP(4, 6, 8, 1, key=key)
 
     runs = [Agent("CartPole-v1", network=make, seed=s, **SMALL) for s in (0, 1)]
-    weights = [jax.tree.leaves(a.learn(100, progress_bar=False).policy.actor.body)[0] for a in runs]
+    weights = [jax.tree.leaves(agent.policy.actor.body)[0] for agent in runs]
     assert weights[0].shape == (8, 4) and not np.allclose(weights[0], weights[1], atol=0.1)
     fixed = Agent("CartPole-v1", network=make(jax.random.key(3)), **SMALL)
     fixed.learn(100, progress_bar=False)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from lpo import Agent, LPOError, Policy
+from lpo import PPO, LPOError, Policy
 from lpo.runs import verdict
 from lpo.runs.directory import RunDirectory
 from lpo.runs.run import start
@@ -150,7 +150,7 @@ def biased(agent, towards_1: float) -> None:
 
 
 def test_a_policy_that_is_stuck_by_its_mode_is_said_to_be_and_samples():
-    agent = Agent(Left, learning_rate=1e-12, **SMALL)
+    agent = PPO(Left, learning_rate=1e-12, **SMALL)
     biased(agent, -1.0)  # action 1 with probability 0.27: sampled, it ends within 40 steps
     agent.learn(64)
     row = agent.metrics[-1]
@@ -165,7 +165,7 @@ def test_a_policy_that_is_stuck_by_its_mode_is_said_to_be_and_samples():
 
 
 def test_without_modes_in_evaluations_the_policy_samples():
-    agent = Agent(Left, eval_deterministic=False, **SMALL)
+    agent = PPO(Left, eval_deterministic=False, **SMALL)
     assert agent.run.acts() is None
     assert agent.learn(32).run.acts() == "sampled"
 
