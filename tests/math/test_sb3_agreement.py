@@ -81,7 +81,13 @@ class Case:
         return [compiled(self.at(step), self.batch(step)) for step in range(self.num_steps)]
 
 
-@pytest.fixture(params=SPACES, scope="module")
+# One choice is a case of several.
+FACTORED_FIRST = [
+    pytest.param(x, marks=pytest.mark.slow) if x == "categorical" else x for x in SPACES
+]
+
+
+@pytest.fixture(params=FACTORED_FIRST, scope="module")
 def case(request: pytest.FixtureRequest) -> Case:
     return Case(request.param)
 

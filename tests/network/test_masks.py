@@ -119,6 +119,7 @@ def test_probabilities_are_those_of_the_open_choices():
     assert np.isfinite(slope).all() and slope[0, 1] == 0 and slope[0, 3] == 0
 
 
+@pytest.mark.slow
 def test_with_everything_open_nothing_changes():
     """A run whose marks are all ones is the run without marks, bit for bit."""
 

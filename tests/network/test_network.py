@@ -43,7 +43,12 @@ def drawn(leaf: Leaf, *lead: int) -> np.ndarray:
 
 @pytest.mark.parametrize(
     "leaf",
-    [FRAME, GRID, Leaf((16, 16, 3), "uint8", "image"), Leaf((3, 2, 3), "uint8", "image")],
+    [
+        FRAME,
+        GRID,
+        pytest.param(Leaf((16, 16, 3), "uint8", "image"), marks=pytest.mark.slow),
+        Leaf((3, 2, 3), "uint8", "image"),
+    ],
     ids=lambda leaf: leaf.words,
 )
 def test_convolutions_on_the_host_are_those_of_the_learner(leaf):
@@ -53,7 +58,10 @@ def test_convolutions_on_the_host_are_those_of_the_learner(leaf):
     np.testing.assert_allclose(found, encoded(net, leaf, jnp.asarray(x)), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(("side", "stride"), [(8, 4), (4, 2), (3, 1), (3, 2), (2, 1)])
+@pytest.mark.parametrize(
+    ("side", "stride"),
+    [(8, 4), (2, 1), *(pytest.param(*x, marks=pytest.mark.slow) for x in ((4, 2), (3, 1), (3, 2)))],
+)
 def test_windows_are_those_of_a_convolution(side, stride):
     """As XLA's convolution has them, and its gradients."""
     rng = np.random.default_rng(0)

@@ -56,6 +56,7 @@ def test_another_one_of_the_same_name_is_another_network():
     assert one.config.network != two.config.network
 
 
+@pytest.mark.slow
 def test_flax():
     nn = pytest.importorskip("flax.linen")
 
