@@ -4,7 +4,8 @@
     .venv/bin/python scripts/same_bits.py record runs/bits-new
     python scripts/same_bits.py compare runs/bits-old runs/bits-new
 
-Names after the folders choose among the runs: ``record runs/bits-old lpo-w-sea options``. Every row
+Names after the folders choose among the runs: ``record runs/bits-old lpo-w-sea options``. Two run
+at a time, or as many as the variable BITS_JOBS says. Every row
 of the table runs on a native, a Gymnasium and a finite task, once with other parts, and on a
 device, two seeds in one program. Metrics, visits and checkpoints are compared bit by bit. Metrics
 and arrays that were renamed are compared under their new name, and those that the old version did
@@ -46,7 +47,10 @@ DEVICE = {
     "device-hopper": "--algo lpo --env lpo/SparseHopper-v0 --device cpu --seeds 2 --hidden 16",
 }
 LENGTH = "--steps 12000 --eval-every 4000 --checkpoint-every 6000 --quiet"
-NEW_FLAGS = {"--intrinsic-episodic": "--intrinsic-ends ends"}  # where this version has the latter
+NEW_FLAGS = {  # where this version has the latter
+    "--intrinsic-episodic": "--intrinsic-ends ends",
+    "--periodic": "--angles",
+}
 GONE = (".learned",)  # ends of the names of arrays that the new version does not have
 NEW_PARTS = (".novelty.life",)  # of the names of arrays, which the old version did not have
 RENAMED = {"eval/success": "eval/normalized_return", "rollout/success": "rollout/normalized_return"}
@@ -65,6 +69,13 @@ def of_this_version(words: str) -> str:
     for old, new in NEW_FLAGS.items():
         words = words.replace(old, new) if new.split()[0] in names else words
     return words
+
+
+def has_row(name: str) -> bool:
+    """Whether this version of ``lpo`` has a row, by this name or by a later one."""
+    from lpo import algorithms
+
+    return getattr(algorithms, "row_name", str)(name) in algorithms.ALGORITHMS
 
 
 def arrays_of(file: Path) -> dict[str, bytes]:
@@ -87,8 +98,6 @@ def record(out: Path, only: list[str]) -> None:
 
     Rows that this version does not have are left out, and runs that ``only`` does not name.
     """
-    from lpo.algorithms import ALGORITHMS
-
     env = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
 
     def train(item: tuple[str, str]) -> None:
@@ -106,8 +115,8 @@ def record(out: Path, only: list[str]) -> None:
             flags = f"{words} {LENGTH}".split()
             subprocess.run([*cli, "train", *flags, "--out", run], check=True, env=env)
 
-    with ThreadPoolExecutor(2) as pool:
-        known = [x for x in commands().items() if x[1].split()[1] in ALGORITHMS]
+    with ThreadPoolExecutor(int(os.environ.get("BITS_JOBS", "2"))) as pool:
+        known = [x for x in commands().items() if has_row(x[1].split()[1])]
         known = [x for x in known if not only or x[0] in only]
         list(pool.map(train, known))
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import gymnasium
 import imageio.v2 as imageio
+import jax
 import numpy as np
 import onnx
 import onnxruntime
@@ -19,12 +20,13 @@ from lpo import config as configs
 from lpo.card import Score, readme
 from lpo.engine.rollout import HostPolicy
 from lpo.envs.codec import Codec
+from lpo.envs.masks import joined
 from lpo.errors import LPOError
 from lpo.export import TOLERANCE, export_onnx, onnx_model
 from lpo.math import distributions
 from lpo.math.nets import ActorCritic, Layer
 from lpo.math.normalize import Moments
-from lpo.network import sight
+from lpo.network import Own, sight
 from lpo.policy import Policy
 from lpo.runs.directory import RunDirectory
 
@@ -57,18 +59,23 @@ def policy_on(observation: spaces.Space, action: spaces.Space, angles=(), **opti
     """A policy with random weights, so large that actions reach their limits."""
     rng = np.random.default_rng(3)
     c = configure("ppo", env="custom", hidden=[16, 8], **options)
-    codec = Codec("custom", observation, action, angles)
+    codec = Codec("custom", observation, action, angles, c.network.flat)
     dist = distributions.for_space(codec.action_space)
-    size = int(np.prod(codec.observation_space.shape or ()))
-    sizes = [size, 16, 8, dist.num_outputs]
+    seen = sight(c.network, codec.spec)
 
     def draw(*shape):
         return rng.standard_normal(shape).astype(np.float32)
 
+    def moments(leaf):
+        size = leaf.shape[0]
+        vector = leaf.kind == "vector"
+        return Moments(np.float32(9), draw(size), np.exp(draw(size))) if vector else ()
+
+    sizes = [seen.body.size, 16, 8, dist.num_outputs]
     net = tuple(Layer(draw(i, o), draw(o)) for i, o in itertools.pairwise(sizes))
-    params = ActorCritic(net, draw(dist.num_log_std), ())
-    moments = Moments(np.float32(9), draw(size), np.exp(draw(size)))
-    actor = HostPolicy(params, moments, dist, sight(c.network, codec.spec))
+    body = seen.body.init(jax.random.key(0))
+    params = ActorCritic(net, draw(dist.num_log_std), (), body)
+    actor = HostPolicy(params, seen.seen.map(moments), dist, seen)
     return Policy(actor, codec, c, {"id": "custom"}, 1000)
 
 
@@ -99,6 +106,144 @@ def test_every_kind_of_action_equals_predict(kind):
     if kind in ("box", "box-matrix-float64"):
         limit = ACTIONS[kind].high.max()
         assert (wanted == limit).any() and (abs(wanted) < limit).any()  # at limits and between
+
+
+CAMERA = spaces.Box(0, 255, (16, 12, 3), np.uint8)
+CODES = spaces.MultiDiscrete(np.tile([5, 3], (7, 7, 1)))
+SEEN: dict[str, tuple[spaces.Space, dict[str, Any]]] = {
+    "image": (CAMERA, {}),
+    "tiny image": (spaces.Box(0, 255, (3, 2, 3), np.uint8), {}),
+    "channels first": (spaces.Box(0, 255, (3, 16, 12), np.uint8), {}),
+    "stack": (spaces.Box(0, 255, (2, 16, 12, 3), np.uint8), {}),
+    "stack, channels first": (spaces.Box(0, 255, (2, 3, 16, 12), np.uint8), {}),
+    "frames": (spaces.Box(0, 255, (84, 84, 4), np.uint8), {}),
+    "grid": (CODES, {"network": "cnn"}),
+    "parts": (
+        spaces.Dict(
+            {
+                "camera": CAMERA,
+                "action": spaces.Tuple([spaces.Discrete(3), spaces.Box(-1, 1, (2, 2), np.float64)]),
+            }
+        ),
+        {},
+    ),
+}
+MASKED = {
+    "vector": joined(VECTOR, spaces.MultiBinary(9)),
+    "parts": joined(spaces.Dict({"a": VECTOR, "b": spaces.Discrete(3)}), spaces.MultiBinary(9)),
+    "image": joined(CAMERA, spaces.MultiBinary(9)),
+}
+MEMORY = {
+    "gru": (VECTOR, {"network": "gru"}, ()),
+    "lstm": (VECTOR, {"network": "lstm", "memory_size": 7}, ()),
+    "angles": (VECTOR, {"network": "gru"}, (2,)),
+    "image": (CAMERA, {"network": "lstm"}, ()),
+    "masks": (MASKED["vector"], {"network": "gru"}, ()),
+}
+OFTEN = ("parts", "stack, channels first", "grid")
+
+
+def leaf_at(obs: Any, path: str) -> Any:
+    """What lies at a path such as "action/0"."""
+    for key in path.split("/") if path else ():
+        obs = obs[int(key) if isinstance(obs, tuple) else key]
+    return obs
+
+
+def feed_of(policy: Policy, rows: list[Any]) -> dict[str, np.ndarray]:
+    """The inputs of the graph, made by hand from observations of the environment."""
+    parts = [path for path, leaf in policy.codec.spec.leaves if leaf.kind != "mask"]
+    found = {}
+    for path in parts:
+        x = [leaf_at(row, path) for row in rows]
+        name = f"observation/{path}" if len(parts) > 1 else "observation"
+        kind = dict(policy.codec.spec.leaves)[path].kind
+        codes = kind == "vector" and np.ndim(x[0]) == 0
+        x = np.eye(3)[x] if codes else np.stack(x)  # every Discrete here has three values
+        angles = np.float64 if policy.codec.angles else np.float32
+        found[name] = x.astype(angles if kind == "vector" else np.uint8)
+    if policy.actor.sight.masked:
+        found["action_mask"] = np.stack([row["action_mask"] for row in rows]).astype(bool)
+    return found
+
+
+def sampled(space: spaces.Space, number: int) -> list[Any]:
+    """Random observations; where there are masks, the first choice of each factor is allowed."""
+    space.seed(0)
+    rows = [space.sample() for _ in range(number)]
+    for row in rows:
+        if isinstance(row, dict) and "action_mask" in row:
+            row["action_mask"][[0, 2, 5]] = 1
+    return rows
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(k, marks=[] if k in OFTEN else pytest.mark.slow) for k in SEEN]
+)
+@pytest.mark.parametrize("action", ["box-uneven", "multi-discrete"])
+def test_images_grids_and_parts_equal_predict(kind, action, tmp_path):
+    space, options = SEEN[kind]
+    policy = policy_on(space, ACTIONS[action], image_features=24, **options)
+    rows = sampled(space, 20)
+    session = runtime(onnx.load(export_onnx(policy, tmp_path / "policy.onnx")))
+    feed = feed_of(policy, rows)
+    assert {port.name for port in session.get_inputs()} == set(feed)
+    wanted = np.stack([policy.predict(row, deterministic=True)[0] for row in rows])
+    (got,) = session.run(None, feed)
+    np.testing.assert_allclose(got, wanted, rtol=TOLERANCE, atol=TOLERANCE)
+    assert got.dtype == wanted.dtype and len(np.unique(wanted, axis=0)) > 1
+
+
+@pytest.mark.parametrize("kind", MASKED)
+def test_masks_are_an_input(kind):
+    policy = policy_on(MASKED[kind], ACTIONS["multi-discrete"], image_features=24)
+    rows = sampled(MASKED[kind], 60)
+    feed = feed_of(policy, rows)
+    session = runtime(onnx_model(policy))
+    (got,) = session.run(None, feed)
+    wanted = np.stack([policy.predict(row, deterministic=True)[0] for row in rows])
+    np.testing.assert_array_equal(got, wanted)
+    marks, edges = feed["action_mask"], (0, 2, 5)
+    assert all(marks[i, edge + a] for i in range(60) for a, edge in zip(got[i], edges, strict=True))
+    open_ = session.run(None, feed | {"action_mask": np.ones_like(marks)})[0]
+    assert not np.array_equal(open_, got)  # the marks decided some of them
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(k, marks=[] if k != "image" else pytest.mark.slow) for k in MEMORY]
+)
+def test_a_memory_goes_in_and_out(kind):
+    space, options, angles = MEMORY[kind]
+    action = "multi-discrete" if kind == "masks" else "box"
+    policy = policy_on(space, ACTIONS[action], angles, image_features=24, **options)
+    session = runtime(onnx_model(policy))
+    rows, state = sampled(space, 30), None
+    states = [port for port in session.get_inputs() if port.name.startswith("state_")]
+    names = [port.name for port in states]
+    held = {port.name: np.ones((5, port.shape[1]), np.float32) for port in states}  # to be cleared
+    for step in range(6):
+        batch = rows[5 * step : 5 * step + 5]
+        begins = np.array([step == 0, step == 3, step == 0, step in (0, 4), step == 0])
+        begins = np.ones(5, bool) if step == 0 else begins
+        feed = feed_of(policy, batch) | held | {"episode_start": begins}
+        got, *after = session.run(None, feed)
+        stacked = jax.tree.map(lambda *x: np.stack(x), *batch)
+        wanted, state = policy.predict(stacked, state, begins, deterministic=True)
+        np.testing.assert_allclose(got, wanted, rtol=TOLERANCE, atol=TOLERANCE)
+        for ours, theirs in zip(after, state, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=TOLERANCE, atol=TOLERANCE)
+        held = dict(zip(names, after, strict=True))
+    assert [port.name for port in session.get_outputs()] == [
+        "action", *(f"next_{name}" for name in names)
+    ]  # fmt: skip
+
+
+def test_a_network_of_another_kind_is_refused(tmp_path):
+    own = (lambda key, spec: (), lambda params, obs: obs * 2)
+    policy = policy_on(VECTOR, ACTIONS["box"], network=Own.known(own))
+    with pytest.raises(LPOError, match=r"^An ONNX export writes lpo's own networks, .*predict\.$"):
+        export_onnx(policy, tmp_path / "policy.onnx")
+    assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.slow

@@ -24,11 +24,17 @@ class Problem(NamedTuple):
     gamma: float  # discount of the reward stream
     obs_clip: float  # of normalised observations
     compute: Compute = PLAIN  # how networks are applied and trained on the device of the run
+    plain_policy: bool = True  # policies read the vector itself and remember nothing
 
     @property
     def seen(self) -> ObsSpec:
         """What bonuses, switches and starts read of an observation: all but a mask."""
         return self.obs.seen[0]
+
+    @property
+    def masked(self) -> bool:
+        """Whether observations tell which choices are allowed."""
+        return self.seen is not self.obs
 
     @property
     def obs_size(self) -> int:

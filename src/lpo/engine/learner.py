@@ -255,6 +255,7 @@ def problem_of(c: Config, space: Space, compute: Compute = PLAIN) -> Problem:
         gamma=c.ppo.gamma_ext,
         obs_clip=c.network.obs_clip,
         compute=compute,
+        plain_policy=sight(c.network, space.obs).body.plain,
     )
 
 

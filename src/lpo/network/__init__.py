@@ -3,6 +3,7 @@
 base.py       the contract, the options, and the MLP, whose features are the vector itself
 cnn.py        encoders for the leaves of a tree of observations
 memory.py     GRU and LSTM over them
+graph.py      the same as an ONNX graph
 own.py        functions or modules of the user
 sight.py      form of observation → networks: masks out, normalised, encoded
 stretches.py  going through rollouts and minibatches in the order of time

@@ -7,6 +7,7 @@ body that they share. For a vector the body is nothing: its features are the vec
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import jax
@@ -25,6 +26,14 @@ Params: TypeAlias = Any  # a tree of arrays
 Memory: TypeAlias = Any  # a tree of arrays [N, …]; () without memory
 
 
+def no_onnx(params: Params) -> Any:
+    """Raises LPOError, for a network that did not say how it is written as a graph."""
+    raise LPOError(
+        "An ONNX export writes lpo's own networks, and this policy has another one; act with "
+        "Policy.predict."
+    )
+
+
 class Network(NamedTuple):
     """A body: functions of its parameters. Observations are normalised trees (``Observer``)."""
 
@@ -37,6 +46,8 @@ class Network(NamedTuple):
     unroll: Callable[[Params, Memory, Obs, Array, Array], tuple[Memory, Array]]
     host: Callable[[Params], Callable[[Memory, Obs, np.ndarray], tuple[Memory, np.ndarray]]]
     memory: Callable[[int], Memory] = lambda n: ()  # of N environments before their first step
+    # as ``host``, of the arrays of a graph (``lpo.network.graph``)
+    onnx: Callable[[Params], Callable[[Memory, Any, Any], tuple[Memory, Any]]] = no_onnx
     stretch: int = 1  # steps that a row of a minibatch goes through
     plain: bool = False  # its features are what is observed
 
@@ -46,10 +57,12 @@ def feed_forward(
     init: Callable[[Array], Params],
     apply: Callable[[Params, Obs], Array],
     host: Callable[[Params], Callable[[Obs], np.ndarray]] | None = None,
+    onnx: Callable[[Params], Callable[[Any], Any]] = no_onnx,
 ) -> Network:
     """Returns a body without memory: ``apply`` maps observations [M, …] to features [M, ``size``].
 
-    ``host`` returns ``apply`` in NumPy; by default it is ``apply``, compiled.
+    ``host`` returns ``apply`` in NumPy; by default it is ``apply``, compiled. ``onnx`` returns it
+    for the arrays of a graph.
     """
 
     def unroll(params: Params, memory: Memory, obs: Obs, begins: Array, taken: Array):
@@ -58,16 +71,20 @@ def feed_forward(
         features = in_blocks(lambda x: apply(params, x), rows)
         return memory, features.reshape(*lead, size)
 
-    def on_host(params: Params):
-        acts = compiled(apply, params) if host is None else host(params)
-        return lambda memory, obs, begins: (memory, acts(obs))
+    def acting(make: Callable[[Params], Callable[[Obs], Any]]):
+        def with_(params: Params):
+            acts = make(params)
+            return lambda memory, obs, begins: (memory, acts(obs))
+
+        return with_
 
     return Network(
         size,
         init,
         lambda params, memory, obs, begins: (memory, apply(params, obs)),
         unroll,
-        on_host,
+        acting(host or partial(compiled, apply)),
+        onnx=acting(onnx),
     )
 
 
@@ -99,6 +116,7 @@ def as_it_is(size: int) -> Network:
         step=lambda params, memory, obs, begins: (memory, obs),
         unroll=lambda params, memory, obs, begins, taken: (memory, obs),
         host=lambda params: lambda memory, obs, begins: (memory, obs),
+        onnx=lambda params: lambda memory, obs, begins: (memory, obs),
         plain=True,
     )
 

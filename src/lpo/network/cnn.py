@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import jax
@@ -10,8 +11,9 @@ import numpy as np
 from jax import Array
 
 from lpo.math.arrays import lift
-from lpo.math.images import image_shape, upright
+from lpo.math.images import channels_first, image_shape, upright
 from lpo.math.nets import Layer, Net, orthogonal_layers
+from lpo.network import graph
 from lpo.network.base import Network, NetworkPart, as_it_is, feed_forward
 from lpo.options import PositiveInt, Short, options
 from lpo.types import Leaf, Obs, ObsSpec
@@ -79,13 +81,16 @@ def joined(spec: ObsSpec, features: int) -> Network:
 
         return apply
 
-    on_host = with_(encoded_host, np.concatenate)
+    def acting(apply: Any):
+        return lambda params: partial(apply, jax.tree.map(np.asarray, params))
 
-    def host(params: tuple[Net, ...]):
-        params = jax.tree.map(np.asarray, params)
-        return lambda obs: on_host(params, obs)
-
-    return feed_forward(size, init, with_(encoded, jnp.concatenate), host)
+    return feed_forward(
+        size,
+        init,
+        with_(encoded, jnp.concatenate),
+        acting(with_(encoded_host, np.concatenate)),
+        acting(with_(encoded_graph, graph.concatenate)),
+    )
 
 
 # -- images
@@ -191,3 +196,39 @@ def dense_host(layer: Layer[np.ndarray], x: np.ndarray) -> np.ndarray:
     x = x @ layer.w
     x += layer.b
     return np.maximum(x, 0, out=x)
+
+
+# -- convolutions in an ONNX graph
+
+
+def encoded_graph(net: Net[np.ndarray], leaf: Leaf, x: graph.Value) -> graph.Value:
+    """Returns ``encoded`` as arrays of a graph."""
+    x = planes(x, leaf)
+    for (w, b), (_, side, stride) in zip(net[:-1], layers_of(leaf), strict=True):
+        kernel = w.reshape(side, side, -1, w.shape[-1]).transpose(3, 2, 0, 1)
+        x = graph.relu(x.graph.add("Conv", x, kernel, b, strides=[stride, stride]))
+    dense = net[-1]
+    return graph.relu(x.transpose(0, 2, 3, 1).reshape(-1, len(dense.w)) @ dense.w + dense.b)
+
+
+def planes(x: graph.Value, leaf: Leaf) -> graph.Value:
+    """Returns images [N, *shape] as floats [N, C, H, W], as ``pixels`` has them."""
+    if leaf.kind == "grid":
+        return one_hot(x, leaf).transpose(0, 3, 1, 2)
+    if not channels_first(leaf.shape):
+        x = x.transpose(*((0, 3, 1, 2) if len(leaf.shape) == 3 else (0, 1, 4, 2, 3)))
+    high, wide, channels = image_shape(leaf)
+    return x.reshape(-1, channels, high, wide).astype(np.float32) * np.float32(1 / 255)
+
+
+def one_hot(x: graph.Value, leaf: Leaf) -> graph.Value:
+    """Returns the codes [N, H, W, C] of a grid with a number for each code."""
+    x, off_on = x.astype(np.int64), np.array([0, 1], np.float32)
+    channels = (x.graph.add("Gather", x, np.array(i), axis=3) for i in range(len(leaf.sizes)))
+    return graph.concatenate(
+        [
+            x.graph.add("OneHot", channel, np.array(n), off_on, axis=-1)
+            for channel, n in zip(channels, leaf.sizes, strict=True)
+        ],
+        axis=3,
+    )

@@ -5,6 +5,7 @@ The heads read the memory and the features together, so what can be seen need no
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import jax
@@ -14,6 +15,7 @@ from jax import Array
 
 from lpo.math.arrays import lift
 from lpo.math.nets import Layer, orthogonal_layers
+from lpo.network import graph
 from lpo.network.base import Memory, Network, NetworkPart, Params
 from lpo.network.cnn import encoders
 from lpo.options import PositiveInt, Short, options
@@ -127,16 +129,18 @@ def recurrent(
         _, memories = jax.lax.scan(one, was, (fed, begins, taken))
         return memories, jnp.concatenate([memories[0], seen], axis=-1)
 
-    def host(params: Params):
+    def acting(numpy: Any, encoder: Any, params: Params):
         encode, feed, back = jax.tree.map(np.asarray, params)
-        inside = inner.host(encode)
+        inside = encoder(encode)
 
-        def act(was: Memory, obs: Obs, begins: np.ndarray) -> tuple[Memory, np.ndarray]:
+        def act(was: Memory, obs: Obs, begins: Any) -> tuple[Memory, Any]:
             _, seen = inside((), obs, begins)
-            was = tuple(np.where(begins[:, None], np.float32(0), x) for x in was)
-            now = cell(np, seen @ feed.w + feed.b, back, was)
-            return now, np.concatenate([now[0], seen], axis=-1)
+            anew = begins.reshape(-1, 1)
+            was = tuple(numpy.where(anew, np.float32(0), x) for x in was)
+            now = cell(numpy, seen @ feed.w + feed.b, back, was)
+            return now, numpy.concatenate([now[0], seen], axis=-1)
 
         return act
 
-    return Network(inner.size + size, init, step, unroll, host, memory, stretch)
+    host, onnx = partial(acting, np, inner.host), partial(acting, graph, inner.onnx)
+    return Network(inner.size + size, init, step, unroll, host, memory, onnx, stretch)

@@ -67,9 +67,7 @@ class Cover(StartPart):
                 f"largest length, and the environment has no time limit; pass "
                 f"{named('rollin_horizon')}."
             )
-        if self.first_uniform > 0:
-            problem.dist.uniform(np.random.default_rng(0), 1)  # refuses a space without bounds
-        problem.obs_size  # noqa: B018 - refuses what is no vector: members act on vectors
+        self.refuse(problem)
         reader = problem.reader("sa")
         features = fourier(reader.size, GAME_FEATURES, 1.0)
         lengths = Lengths(self.share, gamma, horizon or 2**31 - 1)
@@ -81,6 +79,8 @@ class Cover(StartPart):
             lengths=lengths,
             epsilon=self.first_uniform,
         )
+        if problem.masked:  # members on a device do not read masks
+            return start
         on_device = cover_on_device(
             features,
             visits(features, reader),
@@ -92,6 +92,22 @@ class Cover(StartPart):
             obs_clip=problem.obs_clip,
         )
         return start._replace(on_device=on_device)
+
+    def refuse(self, problem: Problem) -> None:
+        """Raises LPOError where members cannot act as the policies that they were."""
+        if self.first_uniform > 0:
+            problem.dist.uniform(np.random.default_rng(0), 1)  # refuses a space without bounds
+            if problem.masked:
+                raise LPOError(
+                    "A uniform action after a roll-in may be one that is not allowed; leave "
+                    f"{named('first_uniform')} out."
+                )
+        problem.obs_size  # noqa: B018 - refuses what is no vector: members act on vectors
+        if not problem.plain_policy:
+            raise LPOError(
+                "A cover rolls in with policies that read the vector itself; leave "
+                f"{named('network')} out, or choose {named('start')} reset."
+            )
 
 
 class CoverState(NamedTuple):
