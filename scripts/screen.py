@@ -1,4 +1,4 @@
-"""The last screen of `lpo train` as a picture: docs/figures/screen.svg, from a real run.
+"""The last screen of `lpo train` as a picture: docs/figures/front/screen.svg, from a real run.
 
     python scripts/screen.py                # trains the default on SparseHopper, about a minute
 
@@ -97,7 +97,9 @@ def picture(lines: list[str]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "figures" / "screen.svg")
+    parser.add_argument(
+        "--out", type=Path, default=ROOT / "docs" / "figures" / "front" / "screen.svg"
+    )
     o = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         lines = last_screen(in_terminal([sys.executable, "-m", "lpo.cli", "train"], Path(folder)))
