@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import re
 import runpy
-import shutil
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -117,10 +116,11 @@ def draw(out: Path) -> list[Path]:
 
 def refresh() -> None:
     """Draw what pages show anew in docs/figures."""
+    slim = runpy.run_path(str(ROOT / "scripts" / "slim_svg.py"))["slim"]
     for path in draw(ROOT / "build" / "figures"):
         name = path.relative_to(ROOT / "build" / "figures")
         (FIGURES / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, FIGURES / name)
+        (FIGURES / name).write_text(slim(path.read_text(encoding="utf-8")), encoding="utf-8")
         print(FIGURES / name)
 
 

@@ -1,4 +1,6 @@
-"""List the licences of all dependencies in docs/trust.md, from the metadata of what is installed.
+"""List the licences of all dependencies in docs/supply-chain.md, from what is installed.
+
+The metadata of the installed packages state them.
 
     pip install -e '.[dev,video,ray,report]' -c constraints.txt
     python scripts/licences.py            # writes the table
@@ -22,7 +24,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "trust.md"
+PAGE = ROOT / "docs" / "supply-chain.md"
 BEGIN, END = "<!-- licences -->\n", "<!-- end of licences -->\n"
 ROW = re.compile(r"^\| (\S+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 SHORT = {  # of texts that stand in older metadata

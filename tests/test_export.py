@@ -296,8 +296,10 @@ def test_the_command_writes_the_file(tmp_path, capsys):
     assert capsys.readouterr().out.strip() == str(out)
     assert runtime(onnx.load(out)).get_inputs()[0].shape == ["N", 5]
     with pytest.raises(SystemExit):
-        cli.main(["export", str(tmp_path / "policy")])
-    assert "add --onnx" in capsys.readouterr().err
+        cli.main(["export", str(tmp_path / "policy"), "--no-onnx"])
+    assert "ONNX is the only format" in capsys.readouterr().err
+    cli.main(["export", str(tmp_path / "policy")])
+    assert (tmp_path / "policy.onnx").exists() or capsys.readouterr().out.strip()
 
 
 def test_without_onnx_the_remedy_is_said(tmp_path, monkeypatch):

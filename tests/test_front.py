@@ -29,7 +29,10 @@ ALONE: dict[str, Any] = SMALL | {"num_envs": 1}
         ({"gamma": 0.9}, "no option 'gamma'; lpo calls it gamma_ext"),
         ({"n_steps": 2048}, "rollout is the number of steps between updates, all environments"),
         ({"ent_coef": 0.01}, "calls it entropy_coef"),
-        ({"policy_kwargs": {}}, "chosen by hidden"),
+        ({"policy_kwargs": {}}, "network chooses the network, and hidden its layers"),
+        ({"num_minibatches": 4}, "batch_size is the size of a minibatch"),
+        ({"int_gamma": 0.99}, "calls it gamma_int"),
+        ({"anneal_lr": True}, "kl_target lowers it after a large update"),
         ({"target_kl": 0.01}, "kl_target lowers the learning rate"),
         ({"verbose": 1}, "progress_bar=False"),
         ({"batchsize": 64}, "did you mean 'batch_size'"),
@@ -54,7 +57,9 @@ def test_the_command_answers_in_flags(capsys):
 
 
 def test_a_policy_as_first_argument_and_arguments_without_names():
-    with pytest.raises(LPOError, match=r"'MlpPolicy' is a policy .*write Agent\('CartPole-v1'\)"):
+    with pytest.raises(
+        LPOError, match=r"'MlpPolicy' is a policy .*write Agent\('CartPole-v1'\), .*network='gru'"
+    ):
         Agent("MlpPolicy", "CartPole-v1")
     with pytest.raises(LPOError, match="got 'lpo' without a name"):
         Agent("CartPole-v1", "lpo")

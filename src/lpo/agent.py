@@ -358,8 +358,8 @@ def only_named(env: Any, more: tuple[Any, ...]) -> None:
     if isinstance(env, str) and env in elsewhere.POLICIES:
         task = repr(more[0]) if more and isinstance(more[0], str) else "env"
         raise LPOError(
-            f"{env!r} is a policy of stable-baselines3, and lpo chooses the network by hidden; "
-            f"write Agent({task}), or Agent({task}, hidden=[64, 64])."
+            f"{env!r} is a policy of stable-baselines3, and lpo chooses the network by the "
+            f"observation; write Agent({task}), or for instance Agent({task}, network='gru')."
         )
     if more:
         raise LPOError(

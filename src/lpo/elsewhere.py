@@ -17,6 +17,8 @@ CALLED = {  # stable-baselines3's names, and CleanRL's
     "n_envs": "num_envs",
     "net_arch": "hidden",
     "lr": "learning_rate",
+    "int_gamma": "gamma_int",
+    "minibatch_size": "batch_size",
     "norm_adv": "normalize_advantage",
     "env_id": "env",
     "total_timesteps": "steps",
@@ -28,10 +30,16 @@ CHOSEN = {  # what is chosen in another way; {braces} are names of options
     "target_kl": "{kl_target} lowers the learning rate where an update changes the policy more",
     "n_steps": "{rollout} is the number of steps between updates, all environments together",
     "num_steps": "{rollout} is the number of steps between updates, all environments together",
-    "policy": "the network is chosen by {hidden}, for instance 64 64",
-    "policy_kwargs": "the network is chosen by {hidden}, for instance 64 64",
+    "policy": "{network} chooses the network, and {hidden} its layers",
+    "policy_kwargs": "{network} chooses the network, and {hidden} its layers",
     "tensorboard_log": "TensorBoard is one of the {loggers}",
     "verbose": "`learn(progress_bar=False)` and `lpo train --quiet` show nothing",
+    "num_minibatches": "{batch_size} is the size of a minibatch",
+    "anneal_lr": "the learning rate is constant, and {kl_target} lowers it after a large update",
+    "clip_vloss": "the critics are not clipped",
+    "track": "Weights & Biases is one of the {loggers}: wandb",
+    "capture_video": "`lpo render RUN` writes a clip after training",
+    "cuda": "one run uses the CPU, and `lpo train --device gpu` trains many runs on a GPU",
     "clip_range_vf": "the critics are not clipped",
     "use_sde": "noise is drawn anew at every step",
     "int_coef": "the weight of the bonus is {beta}",
@@ -41,7 +49,7 @@ POLICIES = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy", "MlpLstmPolicy", "CnnL
 
 
 def answer(name: str) -> str | None:
-    """Returns what is said to who knows an option by another library's name; None for others."""
+    """Returns the sentence for an option of another library; None if no library has the name."""
     if name in CALLED:
         return f"There is no option {name!r}; lpo calls it {named(CALLED[name])}."
     if name not in CHOSEN:

@@ -87,8 +87,8 @@ class BonusOptions(BonusPart):
     beta: Axis[NonNegative] = 1.0
     """Weight of the bonus advantage."""
     ends: Annotated[Ends, Short("intrinsic_ends")] = "across"
-    """Where an episode ends, the return of the bonus goes on in the next one (across), ends too
-    (ends), or is cut as by a time limit (neutral)."""
+    """The return of the bonus at the end of an episode. across: it continues in the next episode.
+    ends: it ends too. neutral: it is cut, as by a time limit."""
     keys: Annotated[Names, Short("bonus_keys")] = ()
     """Parts of a Dict observation that the bonus reads, as in `position arm`; by default all."""
     weighing: Weighing = Fixed()

@@ -110,7 +110,7 @@ def sized(half_life: Scalar) -> Weigh:
 @Weighing.kinds.add
 @options
 class Fading(Weighing):
-    """β until reward is earned, and another weight then."""
+    """β at first, and a smaller weight once the agent earns reward."""
 
     kind: ClassVar[str] = "fading"
     memory: Memory = 20_000.0
@@ -122,7 +122,7 @@ class Fading(Weighing):
     earned_reward: Axis[Positive] = 1.0
     """R: a reward of this size counts in full, a smaller one in proportion."""
     earned_least: Axis[Unit] = 0.0
-    """Rewards below this part of R do not count."""
+    """Rewards below this fraction of R do not count."""
 
     def make(self) -> Weigh:
         return self.fade()

@@ -23,7 +23,8 @@ def evaluate(run: Path, checkpoint: str, episodes: int, seed: int, actions: str)
     ways: tuple[Acts, ...] = ("mode", "sampled") if way == "mode" else ("sampled", "mode")
     for one in ways:
         found[one], line = played(policy, env, one, episodes, seed)
-        mark = "" if one != way else "  (its own)" if actions == "own" else "  (chosen)"
+        why = "what the policy does by default" if actions == "own" else "asked for"
+        mark = f"  ({why})" if one == way else ""
         print(f"{one:7} {line}{mark}")
     different = verdict.apart(found["mode"] | as_sampled(found["sampled"]))
     print(*([] if different is None else [different]), sep="\n", end="\n" if different else "")

@@ -36,7 +36,7 @@ class ResumeOptions:
     steps: PositiveInt | None = None
     """Total environment steps to train up to (default: the steps the run was meant to reach)."""
     device: Literal["host", "gpu", "cpu"] = "host"
-    """Device that continues runs that were started with --device."""
+    """For runs that were started with --device: the device that continues them."""
     quiet: bool = False
     """Show no progress."""
 
@@ -54,8 +54,8 @@ class EvalOptions:
     checkpoint: Literal["best", "last"] = "best"
     """Policy to take from a run directory: the best by evaluation, or the last."""
     actions: Actions = "own"
-    """mode: the most likely actions. sampled: drawn ones. own: what the policy does by default, the
-    better of the two in the evaluations that chose it."""
+    """mode: the most likely actions. sampled: actions drawn from the policy. own: what the policy
+    does by default, which is the better of the two in the evaluations of its run."""
 
 
 @options
@@ -73,8 +73,8 @@ class RenderOptions:
     checkpoint: Literal["best", "last"] = "best"
     """Policy to take from a run directory: the best by evaluation, or the last."""
     actions: Actions = "own"
-    """mode: the most likely actions. sampled: drawn ones. own: what the policy does by default, the
-    better of the two in the evaluations that chose it."""
+    """mode: the most likely actions. sampled: actions drawn from the policy. own: what the policy
+    does by default, which is the better of the two in the evaluations of its run."""
 
 
 @options
@@ -83,8 +83,8 @@ class ExportOptions:
 
     run: Positional[Path]
     """Run directory, or a file of `Agent.save`."""
-    onnx: bool = False
-    """Write an ONNX file; it takes the most likely action."""
+    onnx: bool = True
+    """Write an ONNX file, which is the only format. The file takes the most likely action."""
     out: Path | None = None
     """File to write (default: RUN/policy.onnx)."""
     checkpoint: Literal["best", "last"] = "best"
@@ -174,7 +174,7 @@ class ReportOptions:
 
 @options
 class DoctorOptions:
-    """Say why runs failed, by their metrics, and what to try."""
+    """Say why runs failed, and what to try."""
 
     runs: Positional[tuple[Path, ...]]
     """Run directories, directories of sweeps, or packed files."""
@@ -191,8 +191,8 @@ class PackOptions:
     policies: bool = True
     """Include the best policy of each cell, so that a report can draw clips."""
     metrics: tuple[str, ...] = ()
-    """Beginnings of the metrics that are kept, as in eval rollout/reward_rate; by default those
-    that a report shows. Of many runs a table may need few."""
+    """Keep only metrics whose names begin so, for example: eval rollout/reward_rate. By default all
+    metrics that a report uses."""
 
 
 @options
@@ -206,7 +206,7 @@ class ListOptions:
 
 
 class TheoryOptions:
-    """Run Algorithms 1-6 or a peer on an MDP with exact values; `theory compare`: a grid."""
+    """Run the paper's Algorithms 1 to 6 on a small MDP with exact values."""
 
 
 def resume(arguments: Sequence[str]) -> None:
@@ -254,7 +254,7 @@ def render(arguments: Sequence[str]) -> None:
 def export(arguments: Sequence[str]) -> None:
     options = parse(ExportOptions, "export", arguments)
     if not options.onnx:
-        raise LPOError("`lpo export` was told no format; add --onnx.")
+        raise LPOError("ONNX is the only format of `lpo export`; leave --no-onnx out.")
     from lpo.export import export_onnx
     from lpo.policy import Policy
 

@@ -21,9 +21,9 @@ from lpo.platform import device_here
 FIRST = "the five to begin with"
 MATTER = ("env", "steps", "seed", "out", "bonus")
 OTHERS = ", ".join(map(flag, ("algo", *CHOICES)))
-SUMMARY = f"""Train an agent. Without arguments: the default on SparseHopper, about a minute. This
-list shows the options of the chosen row and parts; to see those of another, add its flag to --help
-({OTHERS})."""
+SUMMARY = f"""Train an agent. Without arguments: the default agent on SparseHopper, about a minute.
+Options depend on the algorithm and its parts. To see the options of other parts, name them, for
+example: lpo train --bonus visits --help. The flags that choose parts are {OTHERS}."""
 
 
 @options
@@ -31,7 +31,7 @@ class RunOptions:
     """Where a run is written, and the values it starts from."""
 
     preset: str | None = None
-    """Named set of values to start from (see `lpo list`; by default those of the row)."""
+    """Named set of option values to start from (see `lpo list`; default: those of --algo)."""
     config: Path | None = None
     """Start from the config.json of a run. Other flags override its values."""
     out: Path | None = None
@@ -39,7 +39,7 @@ class RunOptions:
     quiet: bool = False
     """Show no progress."""
     device: Literal["host", "gpu", "cpu"] = "host"
-    """host: one run, environments on the CPU; gpu or cpu: many runs in one compiled program."""
+    """host: one run on a CPU core. gpu or cpu: many runs as one compiled program."""
     seeds: PositiveInt | None = None
     """With --device: number of runs; their seeds count up from --seed."""
 
@@ -145,7 +145,7 @@ def add_choices(parser: Parser, groups: dict[str, Any], c: Config) -> None:
             flag(name),
             metavar="{" + ",".join(part.kinds.names()) + "}",
             help=f"Which {part.kinds.noun} to use (default here: {part.kind})."
-            + " With none the run is its own control." * (name == "bonus"),
+            + " none: no bonus, for a fair comparison." * (name == "bonus"),
         )
 
 

@@ -66,7 +66,8 @@ class LogOptions:
     """Loggers of the run directory, beside its own metrics.jsonl."""
 
     loggers: HostOnly[Idle[LoggerNames]] = ("tensorboard",)
-    """Where metrics go as well: tensorboard, wandb, mlflow. Without a value: nowhere else."""
+    """Extra loggers: tensorboard, wandb, mlflow. Pass no value for none; metrics.jsonl is always
+    written."""
 
 
 Seed = Annotated[int, at.Ge(0), at.Le(2**32 - 1)]
@@ -77,7 +78,7 @@ class Config:
     """Everything that decides a run."""
 
     algo: Annotated[str, pydantic.BeforeValidator(algorithms.row_name)] = "lpo"
-    """Algorithm: a row of `lpo list`, from which the configuration starts."""
+    """Algorithm (see `lpo list`). It sets the parts and the default of every option."""
     steps: PositiveInt = 300_000
     """Environment steps of the whole run, all environments together."""
     seed: Axis[Seed] = 0

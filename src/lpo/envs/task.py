@@ -56,22 +56,22 @@ class TaskOptions:
     env_kwargs: Arguments = None
     """Further keyword arguments of the environment, as a JSON object."""
     backend: HostOnly[Literal["auto", "native", "gymnasium"]] = "auto"
-    """native: batched MuJoCo (sparse locomotion); gymnasium: any other; auto picks."""
+    """native: batched MuJoCo (sparse locomotion). gymnasium: any task. auto: native if possible."""
     threads: HostOnly[Idle[PositiveInt | None]] = None
-    """Threads that step native environments and EnvPool's; by default the usable cores."""
+    """Number of threads that step native and EnvPool environments (default: all usable cores)."""
     periodic: Annotated[Periodic, Short("angles")] = ()
-    """Numbers of an observation that are angles and become (cos, sin), as in 0,3; auto finds the
-    hinges without limits of Gymnasium's MuJoCo tasks."""
+    """Indices of observation entries that are angles, for example 0,3. Each is replaced by its
+    cosine and sine. auto: the hinges without limits of Gymnasium's MuJoCo tasks."""
     env_workers: HostOnly[Idle[Count | Literal["auto"]]] = "auto"
-    """Processes that step Gymnasium environments, each a part of them; 0: the run itself. auto
-    starts one for each usable core where steps are slow: once all steps together have taken a
-    second, and one of the whole batch took more than 2 ms on average. No number depends on it."""
+    """Number of processes that step Gymnasium environments; 0: the run steps them itself. auto: one
+    process for each usable core if steps are slow (more than 2 ms for the whole batch). Results do
+    not depend on it."""
     wrapper: HostOnly[Wrapper] = None
-    """module:function that wraps each environment, as gymnasium.Wrapper does. It is named by its
-    text in the files of a run; who reads them needs --import module."""
+    """module:function that wraps each environment, as gymnasium.Wrapper does. Other people who read
+    the run need --import module."""
     step_timeout: HostOnly[Idle[Positive | None]] = None
-    """Seconds that one step or reset of a Gymnasium environment may take. An environment that hangs
-    then stops the run. By default there is no limit."""
+    """Time limit in seconds for one step or reset of a Gymnasium environment; a longer one stops
+    the run. By default there is no limit."""
 
     def __post_init__(self) -> None:
         try:

@@ -71,7 +71,10 @@ def stuck(score: Score | None) -> Diagnosis | None:
     """A run that is solved by sampled actions alone."""
     if score is None or score.mode or score.other is None or score.other >= score.end / 2:
         return None
-    facts = f"sampled, its score is {score.end:.2g} at the end, and {score.other:.2g} by its mode"
+    facts = (
+        f"the score at the end is {score.end:.2g} with sampled actions and {score.other:.2g} with "
+        "the mode's"
+    )
     remedy = "nothing: the saved policy samples its actions (`lpo eval` shows both)."
     return Diagnosis("stuck by its mode", facts, remedy)
 
@@ -173,13 +176,13 @@ def rates(s: Signs) -> str:
         return "no reward is above 0"
     begin = f"first reward by step {s.found:,}; "
     if s.length is not None and s.per_episode is not None and s.peak * s.length <= 1.5:
-        return begin + (
-            f"{min(1.0, s.peak * s.length):.0%} of the episodes earned reward at step "
-            f"{s.peak_at:,} and {min(1.0, s.per_episode):.0%} at the end"
-        )
-    return begin + (
-        f"{s.peak:.2%} of the steps earned reward at step {s.peak_at:,} and {s.rate:.2%} at the end"
-    )
+        of, peak, end = "episodes", f"{min(1.0, s.peak * s.length):.0%}", min(1.0, s.per_episode)
+        last = f"{end:.0%}"
+    else:
+        of, peak, last = "steps", f"{s.peak:.2%}", f"{s.rate:.2%}"
+    if peak == last:
+        return begin + f"{last} of the {of} earn reward at the end"
+    return begin + f"{peak} of the {of} earned reward at step {s.peak_at:,} and {last} at the end"
 
 
 def drowned(s: Signs, o: Options) -> Diagnosis:
@@ -234,7 +237,7 @@ def still(s: Signs, score: Score, task: Task, o: Options) -> Diagnosis:
     return Diagnosis("stands still", facts, either(ways))
 
 
-FINE = "nothing found"
+FINE = "no failure found"
 FEW = 5  # runs that are shown in full
 Found = tuple[record.Record, Diagnosis | None]
 

@@ -105,8 +105,7 @@ class RunDirectory:
         if not run.exists:
             if inside := runs_in(run.path):
                 raise LPOError(
-                    f"{path} is not a run but holds {len(inside)}; pass one of them, such as "
-                    f"{inside[0]}."
+                    f"{path} holds {len(inside)} runs; pass one of them, such as {inside[0]}."
                 )
             raise LPOError(
                 f"{path} is not a run directory (it has no config.json); "
