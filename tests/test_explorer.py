@@ -12,34 +12,56 @@ from lpo import LPOError
 from lpo.bonus import BonusPart, EpisodePart, Sensitivity
 from lpo.bonus.base import one
 from lpo.bonus.compose import ScaledOptions
-from lpo.engine.learner import init_state, learn, prepare
+from lpo.engine.learner import init_state, learn, prepare, viewed
 from lpo.explorer import Explorer, Values, starts
 from lpo.options import options
 from lpo.types import Rollout
 
 BOX = spaces.Box(-1.0, 1.0, (3,), np.float32)
+PICTURE = spaces.Box(0, 255, (3, 40, 36), np.uint8)
+SPACES: dict[str, spaces.Space] = {
+    "box": BOX,
+    "image": PICTURE,
+    "camera": spaces.Dict({"arm": BOX, "camera": PICTURE}),
+    "masked": spaces.Dict({"arm": BOX, "action_mask": spaces.MultiBinary(2)}),
+}
 ACTIONS = spaces.Discrete(2)
 N = 2
 SMALL: dict[str, Any] = {"hidden": (8,), "epochs": 2, "batch_size": 16}
 
 
-def rollout(seed: int, steps: int = 24, size: int = 3) -> dict[str, Any]:
+def looks(rng: np.random.Generator, kind: str, shape: tuple[int, ...]) -> Any:
+    """Observations [*shape, …] of a few numbers, so that some recur."""
+    vector = rng.integers(-2, 3, (*shape, 3)).astype(np.float32)
+    picture = rng.integers(0, 2, (*shape, 3, 40, 36)).astype(np.uint8) * 200
+    return {
+        "box": vector,
+        "image": picture,
+        "camera": {"arm": vector, "camera": picture},
+        "masked": {"arm": vector, "action_mask": np.ones((*shape, 2), np.int8)},
+    }[kind]
+
+
+def rollout(seed: int, steps: int = 24, kind: str = "box") -> dict[str, Any]:
     """A rollout with ends of both kinds, also on the last row."""
     rng = np.random.default_rng(seed)
     terminated = rng.random((steps, N)) < 0.15
     terminated[-1] = [True, False]
     truncated = (rng.random((steps, N)) < 0.15) & ~terminated
-    obs = rng.integers(-2, 3, (steps + 1, N, size)).astype(np.float32)
-    ended = (terminated | truncated)[..., None]
-    elsewhere = rng.integers(-2, 3, (steps, N, size)).astype(np.float32)
+    obs, elsewhere = looks(rng, kind, (steps + 1, N)), looks(rng, kind, (steps, N))
+
+    def after(there: np.ndarray, here: np.ndarray) -> np.ndarray:
+        ended = (terminated | truncated).reshape(steps, N, *(1,) * (there.ndim - 2))
+        return np.where(ended, there, here[1:])
+
     return {
-        "obs": obs[:-1],
+        "obs": jax.tree.map(lambda x: x[:-1], obs),
         "action": rng.integers(0, 2, (steps, N)),
         "reward": (rng.random((steps, N)) < 0.2).astype(np.float32),
-        "next_obs": np.where(ended, elsewhere, obs[1:]),
+        "next_obs": jax.tree.map(after, elsewhere, obs),
         "terminated": terminated,
         "truncated": truncated,
-        "last_obs": obs[-1],
+        "last_obs": jax.tree.map(lambda x: x[-1], obs),
     }
 
 
@@ -53,19 +75,23 @@ def as_ours(data: dict[str, np.ndarray], before: np.ndarray) -> Rollout:
     return jax.tree.map(jnp.asarray, made)
 
 
+COUNTED = {"bonus": "visits", "episode": "first-visit", "intrinsic_ends": "neutral"}
+
+
 @pytest.mark.parametrize(
-    "chosen",
+    ("kind", "chosen"),
     [
-        {},
-        pytest.param(
-            {"bonus": "visits", "episode": "first-visit", "intrinsic_ends": "neutral"},
-            marks=pytest.mark.slow,
-        ),
+        ("box", {}),
+        pytest.param("box", COUNTED, marks=pytest.mark.slow),
+        ("masked", {}),
+        pytest.param("image", {}, marks=pytest.mark.slow),
+        pytest.param("camera", COUNTED, marks=pytest.mark.slow),
     ],
+    ids=str,
 )
-def test_its_advantages_are_those_of_our_engine(chosen):
-    explorer = Explorer(BOX, ACTIONS, N, seed=3, **SMALL, **chosen)
-    parts, data = explorer.parts, rollout(0)
+def test_its_advantages_are_those_of_our_engine(kind, chosen):
+    explorer = Explorer(SPACES[kind], ACTIONS, N, seed=3, **SMALL, **chosen)
+    parts, data = explorer.parts, rollout(0, kind=kind)
     ours, state = as_ours(data, np.ones(N, bool)), init_state(explorer.parts, 3)
     both = jax.jit(lambda s, r: (prepare(parts, s, r), learn(parts, s, r)[0]))
     ready, after = both(state, ours)
@@ -80,8 +106,8 @@ def test_its_advantages_are_those_of_our_engine(chosen):
         strict=True,
     ):
         np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-6)
-    second = rollout(1)  # the episode goes on where the first rollout left it
-    ours = as_ours(second, np.asarray(data["terminated"] | data["truncated"])[-1])
+    second = rollout(1, kind=kind)  # the episode goes on where the first rollout left it
+    ours = viewed(parts, as_ours(second, np.asarray(data["terminated"] | data["truncated"])[-1]))
     bonus = jax.jit(parts.bonus.score)(explorer.memory.bonus, ours)[0]
     np.testing.assert_allclose(explorer.advantages(**second).bonus, bonus[0], atol=1e-6)
 
@@ -214,8 +240,13 @@ def test_every_bonus_works_and_goes_on_from_its_state(chosen):
         (lambda: Explorer(BOX, ACTIONS, 1, entropy_coef=0.1), "entropy_coef is the trainer's"),
         (lambda: Explorer(BOX, ACTIONS, 1, bta=0.1), "did you mean 'beta'"),
         (lambda: Explorer(BOX, ACTIONS, 1, switch="growth"), "switch is the trainer's"),
-        (lambda: Explorer(spaces.Text(3), ACTIONS, 1), "wrap the environment"),
+        (lambda: Explorer(spaces.Text(3), ACTIONS, 1), "wrap it in a gymnasium"),
         (lambda: Explorer(BOX, ACTIONS, 1).update(), "call advantages"),
+        (lambda: Explorer(BOX, ACTIONS, 1, network="gru"), "have no memory"),
+        (
+            lambda: Explorer(BOX, ACTIONS, 1).advantages(**four_steps(obs=np.zeros((4, 1, 2)))),
+            r"have shape \(4, 1, 2\) and one of them has \(3,\)",
+        ),
         (lambda: Explorer(BOX, ACTIONS, 2).advantages(**four_steps()), r"pass \[T, 2\]"),
         (
             lambda: Explorer(BOX, ACTIONS, 1).advantages(**four_steps(), advantage=np.ones((4, 1))),

@@ -19,6 +19,7 @@ from jax import Array
 from lpo import config as configs
 from lpo.bonus.base import scored
 from lpo.engine.learner import (
+    BODY,
     BONUS_INIT,
     BONUS_ORDER,
     NETS,
@@ -28,22 +29,23 @@ from lpo.engine.learner import (
     Space,
     assemble,
     problem_of,
+    viewed,
 )
-from lpo.envs.codec import flat_action_space
-from lpo.envs.vectors import is_grid, vectors
+from lpo.envs.batches import array, batches
+from lpo.envs.codec import flat_action_space, is_grid
 from lpo.errors import LPOError
 from lpo.math import trees
 from lpo.math.advantage import Trajectory, estimates
 from lpo.math.distributions import action_spec
 from lpo.math.minibatch import sweep
 from lpo.math.nets import Net, init_actor_critic, values
-from lpo.math.normalize import Moments
-from lpo.types import Rollout, vector
+from lpo.network.stretches import watch
+from lpo.types import Rollout
 
 LARGEST_BATCH = 4096  # of the default: a configuration's rollout is no shorter than its minibatch
 CRITIC = (  # options of the explorer's critics, beside those of the bonus
-    "adam_eps", "batch_size", "epochs", "hidden", "learning_rate", "max_grad_norm",
-    "normalize_obs", "value_gain", "value_lambda",
+    "adam_eps", "batch_size", "epochs", "hidden", "image_features", "learning_rate",
+    "max_grad_norm", "network", "normalize_obs", "value_gain", "value_lambda",
 )  # fmt: skip
 
 
@@ -71,8 +73,9 @@ class Memory(NamedTuple):
     seed: Array
     iteration: Array
     critics: Net  # of the streams that the explorer has a critic for
+    body: Any  # what the critics share: convolutions for images, nothing for a vector
     opt: Any
-    moments: Moments  # of the observations, as the critics see them
+    moments: Any  # of the observations, as the critics see them
     bonus: Any
     weigh: Any
 
@@ -81,7 +84,7 @@ class Lesson(NamedTuple):
     """What ``update`` learns from."""
 
     rollout: Rollout
-    obs: Array  # [M, O] normalised
+    obs: Any  # [M, …] normalised
     targets: Array  # [M, S]
 
 
@@ -122,7 +125,6 @@ class Explorer:
                 and of the critics (``learning_rate``, ``hidden``, …), by the names of their flags.
         """
         self.num_envs, self.reward_critic = num_envs, reward_critic
-        self._see = vectors(observation_space)
         flat = flat_action_space("The environment", action_space)
         self._action_start = np.asarray(getattr(action_space, "start", 0), np.float32).reshape(-1)
         self.config = configs.configure(
@@ -137,7 +139,8 @@ class Explorer:
             seed=seed,
         )
         check_options(self.config, options)
-        space = Space(vector(self._see.size), action_spec(flat), horizon)
+        self._see = batches(observation_space, self.config.network.flat)
+        space = Space(self._see.spec, action_spec(flat), horizon)
         self.parts = assemble(self.config, problem_of(self.config, space))
         self.memory = init(self.parts, seed, first=0 if reward_critic else 1)
         self._ended = np.ones(num_envs, bool)
@@ -244,7 +247,7 @@ class Explorer:
     ) -> Rollout:
         reward = numbers(reward)
         flags = {"terminated": terminated, "truncated": truncated, "valid": valid, "start": start}
-        flag = {k: np.asarray(v).astype(bool) for k, v in flags.items() if v is not None}
+        flag = {k: array(v).astype(bool) for k, v in flags.items() if v is not None}
         shape = reward.shape
         if len(shape) != 2 or shape[1] != self.num_envs:
             raise LPOError(
@@ -269,24 +272,31 @@ class Explorer:
             if name == "memory":
                 continue
             wanted = shape[1:] if name == "last_obs" else shape
-            if x.shape[: len(wanted)] != wanted:
-                raise LPOError(
-                    f"{name} has shape {x.shape} and reward {shape}; pass both of the same rollout."
-                )
+            for leaf in jax.tree.leaves(x):
+                if leaf.shape[: len(wanted)] != wanted:
+                    raise LPOError(
+                        f"{name} has shape {leaf.shape} and reward {shape}; pass both of the same "
+                        "rollout."
+                    )
         return rollout
 
 
 def check_options(c: configs.Config, options: dict[str, Any]) -> None:
-    """Raises LPOError for an option that decides what the trainer does."""
+    """Raises LPOError for an option that decides what the trainer does, or that has no effect."""
     mine = {leaf.short for leaf in configs.leaves(c) if leaf.path[0] == "bonus"}
     mine |= {name for name, places in configs.choices_of(c).items() if places[0][0][0] == "bonus"}
     for name in options:
         if name not in mine and name not in CRITIC:
             raise LPOError(f"{name} is the trainer's to decide; leave it out, or set it there.")
+    if c.network.remembers:
+        raise LPOError(
+            f"The explorer's critics have no memory, and {c.network.kind} is one; leave network "
+            "out, or pass cnn."
+        )
 
 
 def numbers(x: Any) -> np.ndarray:
-    return np.asarray(x, np.float32)
+    return array(x).astype(np.float32)
 
 
 def starts(before: np.ndarray, ended: np.ndarray, valid: np.ndarray) -> np.ndarray:
@@ -307,14 +317,15 @@ def init(p: Parts, seed: int, first: int) -> Memory:
     nets = init_actor_critic(
         jax.random.fold_in(key, NETS), p.sight.body.size, p.dist.num_outputs,
         jnp.zeros(p.dist.num_log_std), p.network.hidden, len(p.streams.gammas),
-        p.network.value_gain,
+        p.network.value_gain, p.sight.body.init(jax.random.fold_in(key, BODY)),
     )  # fmt: skip
     critics = jax.tree.map(lambda x: x[first:], nets.critics)
     return Memory(
         seed=jnp.uint32(seed),
         iteration=jnp.int32(0),
         critics=critics,
-        opt=p.adam.optim().init(critics),
+        body=nets.body,
+        opt=p.adam.optim().init((critics, nets.body)),
         moments=p.sight.observer.init(),
         bonus=p.bonus.init(jax.random.fold_in(key, BONUS_INIT)),
         weigh=p.weigh.init(),
@@ -326,23 +337,27 @@ def estimate(p: Parts, memory: Memory, rollout: Rollout, given: Any) -> tuple[An
 
     ``given`` is what the trainer says of the reward stream: Values, advantages [T, N], or None.
     """
-    valid = rollout.valid.reshape(-1)
-    rows = lambda x: x.reshape(len(valid), -1)  # noqa: E731
+    rollout, valid = viewed(p, rollout), rollout.valid.reshape(-1)
+    rows = partial(jax.tree.map, lambda x: x.reshape(len(valid), *x.shape[2:]))
     moments = p.sight.observer.update(memory.moments, rows(rollout.obs), valid)
-    seen = partial(p.sight.observer.apply, moments)
+    seen = [
+        p.sight.observer.apply(moments, x)
+        for x in (rollout.obs, rollout.next_obs, rollout.last_obs)
+    ]
+    features = watch(p.sight.body, memory.body, rollout, *seen)
     b, bonus, metrics = scored(p.bonus, memory.bonus, rollout)
     says = given if isinstance(given, Values) else Values(None, None, None)
 
     def valued(x: Array, said: Array | None) -> Array:
         """Returns V of the streams: what the trainer says first, then the explorer's critics."""
-        own = values(memory.critics, seen(x), p.compute.apply)
+        own = values(memory.critics, x, p.compute.apply)
         return own if said is None else jnp.concatenate([said[None], own])
 
     trajectory = Trajectory(
         reward=jnp.concatenate([rollout.reward[None], b]),
-        value=valued(rollout.obs, says.value),
-        next_value=valued(rollout.next_obs, says.next_value),
-        last_value=valued(rollout.last_obs, says.last_value),
+        value=valued(features.here, says.value),
+        next_value=valued(features.next, says.next_value),
+        last_value=valued(features.last, says.last_value),
         terminated=rollout.terminated,
         truncated=rollout.truncated,
         valid=rollout.valid,
@@ -365,7 +380,7 @@ def estimate(p: Parts, memory: Memory, rollout: Rollout, given: Any) -> tuple[An
         "metrics": metrics,
     }
     targets = found.targets[len(found.targets) - own :]
-    lesson = Lesson(rollout, rows(seen(rollout.obs)), rows(jnp.moveaxis(targets, 0, -1)))
+    lesson = Lesson(rollout, rows(seen[0]), rows(jnp.moveaxis(targets, 0, -1)))
     memory = memory._replace(moments=moments, bonus=bonus, weigh=weigh)
     return out, returns, memory, lesson
 
@@ -388,16 +403,19 @@ def told(a: Array, errors: Array, targets: Array, rollout: Rollout) -> dict[str,
 def learn(p: Parts, memory: Memory, lesson: Lesson) -> tuple[Memory, dict[str, Array]]:
     """Fits the explorer's critics to their targets, and the bonus to the rollout."""
 
-    def step(carry: Any, minibatch: tuple[Array, Array]) -> tuple[Any, Array]:
-        critics, opt = carry
+    def step(carry: Any, minibatch: tuple[Any, Array]) -> tuple[Any, Array]:
+        nets, opt = carry
         obs, targets = minibatch
+        none = jnp.zeros(len(targets), bool)
 
-        def loss(critics: Net) -> tuple[Array, Array]:
-            each = ((values(critics, obs, p.compute.apply) - targets.T) ** 2).mean(-1)
+        def loss(nets: Any) -> tuple[Array, Array]:
+            critics, body = nets
+            features = p.sight.body.step(body, (), obs, none)[1]
+            each = ((values(critics, features, p.compute.apply) - targets.T) ** 2).mean(-1)
             return p.update.value_coef * each.sum(), each
 
-        grads, each = jax.grad(loss, has_aux=True)(critics)
-        return p.compute.descend(p.adam, critics, opt, grads), each
+        grads, each = jax.grad(loss, has_aux=True)(nets)
+        return p.compute.descend(p.adam, nets, opt, grads), each
 
     def order(component: int) -> Array:
         key = jax.random.fold_in(jax.random.key(memory.seed), component)
@@ -405,13 +423,15 @@ def learn(p: Parts, memory: Memory, lesson: Lesson) -> tuple[Memory, dict[str, A
 
     valid = lesson.rollout.valid.reshape(-1)
     data, size = (lesson.obs, lesson.targets), p.update.batch_size
-    (critics, opt), losses = sweep(
-        step, (memory.critics, memory.opt), data, valid, order(PPO_ORDER), p.update.epochs, size
+    nets = memory.critics, memory.body
+    ((critics, body), opt), losses = sweep(
+        step, (nets, memory.opt), data, valid, order(PPO_ORDER), p.update.epochs, size
     )
     bonus, metrics = p.bonus.update(memory.bonus, lesson.rollout, order(BONUS_ORDER))
     names = STREAMS[len(p.streams.gammas) - len(losses) :]
     metrics = metrics | {
         f"value/{name}_loss": loss for name, loss in zip(names, losses, strict=False)
     }
-    after = memory._replace(iteration=memory.iteration + 1, critics=critics, opt=opt, bonus=bonus)
-    return after, metrics
+    return Memory(
+        memory.seed, memory.iteration + 1, critics, body, opt, memory.moments, bonus, memory.weigh
+    ), metrics

@@ -323,8 +323,19 @@ def is_grid(space: spaces.Space) -> bool:
         isinstance(part, CODES) or (isinstance(part, spaces.Box) and part.dtype.kind in "iub")
         for part in parts
     )
+    if any(map(is_picture, parts)):
+        return False
     images = [part.shape for part in parts if part.shape is not None and len(part.shape) > 1]
     return codes and any(np.prod(shape[:2]) <= LARGEST_GRID for shape in images)
+
+
+def is_picture(space: spaces.Space) -> bool:
+    """Returns whether a space holds images with more cells than a grid of codes has.
+
+    The shortest axis of an image holds its channels.
+    """
+    sides = sorted((space.shape or ())[-3:])[1:]
+    return is_image(space) and int(np.prod(sides)) > LARGEST_GRID
 
 
 def flat_action_space(name: str, space: spaces.Space) -> FlatActions:
