@@ -1,5 +1,6 @@
 """A bonus and a switch of another package: installed with pip, they work wherever ours do."""
 
+import importlib
 import json
 import os
 import shutil
@@ -19,6 +20,7 @@ from lpo.config import configure
 from lpo.engine.device import Program
 from lpo.engine.rollout import empty_rollout
 from lpo.envs.device import make_device
+from lpo.explorer import Explorer
 from lpo.report.runs import Runs
 from lpo.runs.directory import RunDirectory
 from lpo.types import vector
@@ -72,6 +74,26 @@ def test_the_fifth_visit_is_worth_one_over_the_root_of_five(installed):
     state, metrics = bonus.update(state, data, None)
     assert int(metrics["bonus/cells"]) == 1
     np.testing.assert_allclose(bonus.score(state, data)[0], 5**-0.5, rtol=1e-6)
+
+
+@pytest.mark.parametrize("door", ["explorer", "sb3"])
+def test_its_bonus_works_in_other_trainers(installed, door):
+    """b = 1/√(1 + n), and a rollout is scored before it is counted: 1 in the first one."""
+    options = {"bonus": "counts", "count_bits": 6, "hidden": (4,), "epochs": 1, "batch_size": 16}
+    if door == "explorer":
+        box, steps = gymnasium.spaces.Box(-1, 1, (3,)), np.zeros((8, 1))
+        explorer = Explorer(box, gymnasium.spaces.Discrete(2), 1, **options)
+        obs = np.random.default_rng(0).normal(size=(9, 1, 3))
+        found = explorer.advantages(obs[:-1], steps, steps, obs[1:], steps, steps, last_obs=obs[-1])
+        metrics = found.metrics | explorer.update()
+    else:
+        sb3 = pytest.importorskip("stable_baselines3")
+        explore = importlib.import_module("lpo.sb3").Explore(**options)
+        model = sb3.PPO("MlpPolicy", "CartPole-v1", n_steps=8, batch_size=8, device="cpu")
+        model.learn(8, callback=[explore], log_interval=None)
+        metrics = model.logger.name_to_value
+    assert metrics["bonus/mean"] == 1.0
+    assert 1 <= metrics["bonus/cells"] <= 8
 
 
 @pytest.mark.slow

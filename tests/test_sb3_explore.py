@@ -2,6 +2,7 @@
 # pyright: reportMissingImports=false, reportArgumentType=false, reportAttributeAccessIssue=false
 # pyright: reportCallIssue=false, reportOptionalMemberAccess=false
 
+import importlib.util
 from typing import Any
 
 import gymnasium
@@ -18,20 +19,27 @@ import torch  # noqa: E402
 from sb3_contrib import MaskablePPO, RecurrentPPO  # noqa: E402
 from stable_baselines3 import A2C, DQN, PPO  # noqa: E402
 from stable_baselines3.common.callbacks import BaseCallback  # noqa: E402
-from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize  # noqa: E402
+from stable_baselines3.common.vec_env import (  # noqa: E402
+    DummyVecEnv,
+    VecNormalize,
+    VecTransposeImage,
+)
 
 from lpo import LPOError  # noqa: E402
-from lpo.bonus import BonusPart, EpisodePart  # noqa: E402
 from lpo.engine.learner import TrainState, init_state, prepare  # noqa: E402
 from lpo.math.advantage import Trajectory, streams_gae  # noqa: E402
-from lpo.math.nets import Layer, values  # noqa: E402
-from lpo.math.normalize import normalize  # noqa: E402
+from lpo.math.nets import Layer  # noqa: E402
 from lpo.sb3 import Explore  # noqa: E402
 from lpo.types import Rollout  # noqa: E402
+
+from .test_explorer import of_every_kind  # noqa: E402
 
 torch.set_num_threads(1)
 STEPS, ENVS = 20, 3
 SMALL: dict[str, Any] = {"hidden": (8,), "epochs": 1, "batch_size": 16}
+
+
+PICTURE = spaces.Box(0, 255, (40, 40, 3), np.uint8)  # SB3 puts the channels first
 
 
 class Walk(gymnasium.Env):
@@ -46,15 +54,18 @@ class Walk(gymnasium.Env):
             "box": vector,
             "dict": spaces.Dict({"where": vector, "code": spaces.Discrete(3)}),
             "codes": spaces.Box(0, 99, (2,), np.int64),
-            "image": spaces.Box(0, 255, (3, 40, 40), np.uint8),
+            "image": PICTURE,
+            "camera": spaces.Dict({"where": vector, "camera": PICTURE}),
         }[kind]
 
     def look(self) -> Any:
         vector = np.array([self.x, self.t], np.float32)
         if self.kind == "dict":
             return {"where": vector, "code": self.t % 3}
-        if self.kind == "image":
-            return np.full((3, 40, 40), 10 * self.t, np.uint8)
+        if self.kind in ("image", "camera"):
+            picture = np.full(PICTURE.shape, 20 * (self.x + 7), np.uint8)
+            picture[:20] = 10 * self.t
+            return picture if self.kind == "image" else {"where": vector, "camera": picture}
         return (vector + 50).astype(np.int64) if self.kind == "codes" else vector
 
     def reset(self, *, seed=None, options=None):
@@ -83,11 +94,14 @@ CASES: dict[str, Any] = {
         "MlpLstmPolicy", env, n_steps=STEPS, batch_size=20, **k
     ),
     "masked": lambda env, **k: MaskablePPO("MlpPolicy", env, n_steps=STEPS, batch_size=20, **k),
+    "image": lambda env, **k: PPO("CnnPolicy", env, n_steps=STEPS, batch_size=20, **k),
+    "camera": lambda env, **k: PPO("MultiInputPolicy", env, n_steps=STEPS, batch_size=20, **k),
 }
+OWN_EYES = ("recurrent", "image", "camera")  # SB3's critic reads no vector
 
 
 def made(name: str, **options: Any) -> Any:
-    env = batch("dict" if name == "dict" else "box")
+    env = batch(name if name in ("dict", "image", "camera") else "box")
     return CASES[name](env, n_epochs=1, seed=0, device="cpu", **options) if name != "a2c" else (
         CASES[name](env, seed=0, device="cpu", **options)
     )  # fmt: skip
@@ -120,7 +134,7 @@ class Before(BaseCallback):
     def _on_rollout_end(self) -> None:
         buffer: Any = self.model.rollout_buffer
         policy: Any = self.model.policy
-        layers = [] if hasattr(policy, "lstm_actor") else critic_of(policy)
+        layers = [] if self.explore.explorer.parts.sight.obs.size is None else critic_of(policy)
         self.found.append(
             {
                 "rows": list(self.explore._rows),
@@ -178,16 +192,20 @@ def as_rollout(explore: Explore, was: dict[str, Any]) -> Rollout:
     return jax.tree.map(jnp.asarray, made)
 
 
-@pytest.fixture(scope="module")
-def learned() -> dict[str, Any]:
-    """Two rollouts of every algorithm, with what was there before and after Explore."""
-    found = {}
-    for name in CASES:
+class Learned(dict):
+    """Two rollouts of an algorithm, with what was there before and after Explore."""
+
+    def __missing__(self, name: str) -> Any:
         explore = Explore(seed=5, hidden=(64, 64), normalize_obs=False, epochs=1)
         before, after = Before(explore), After()
         made(name).learn(2 * STEPS * ENVS, callback=[before, explore, after])
-        found[name] = explore, before.found, after.found
-    return found
+        self[name] = explore, before.found, after.found
+        return self[name]
+
+
+@pytest.fixture(scope="module")
+def learned() -> Learned:
+    return Learned()
 
 
 @pytest.mark.slow
@@ -205,8 +223,14 @@ def test_sb3_s_advantage_of_the_reward_is_ours(learned, name):
         assert rollout.truncated.any() and rollout.terminated.any()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in CASES if name != "recurrent"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name == "box" else pytest.mark.slow)
+        for name in CASES
+        if name not in OWN_EYES
+    ],
+)
 def test_advantages_are_those_of_our_engine(learned, name):
     """Our engine, with SB3's critic and the bonus's: the Â that the callback wrote."""
     explore, before, after = learned[name]
@@ -230,67 +254,124 @@ def test_advantages_are_those_of_our_engine(learned, name):
 
 
 @pytest.mark.slow
-def test_a_recurrent_policy_gets_the_same_second_stream(learned):
-    explore, before, after = learned["recurrent"]
+@pytest.mark.parametrize("name", OWN_EYES)
+def test_a_critic_that_reads_no_vector_gets_the_same_second_stream(learned, name):
+    """Our engine's Â_int, weighed with SB3's Â_ext as our engine weighs."""
+    explore, before, after = learned[name]
     p = explore.explorer.parts
-    for was, (advantages, _) in zip(before, after, strict=True):
+    for was, (advantages, returns) in zip(before, after, strict=True):
         rollout, memory = as_rollout(explore, was), was["memory"]
-        see = lambda x, m=memory: values(m.critics, normalize(m.moments, x, np.inf))  # noqa: E731
-        b, _, _ = p.bonus.score(memory.bonus, rollout)
-        x = Trajectory(b, see(rollout.obs), see(rollout.next_obs), see(rollout.last_obs),
-                       rollout.terminated, rollout.truncated, rollout.valid)  # fmt: skip
-        s = p.streams
-        a = streams_gae(x, s.gammas[1:], s.lambdas[1:], s.ends[1:])
-        a = jnp.concatenate([was["advantages"][None], a])
-        weights = p.weigh.update(memory.weigh, s, a, rollout)[0]
+        state: TrainState = init_state(p, 5)
+        critics = jax.tree.map(lambda x: jnp.concatenate([0 * x, x]), memory.critics)
+        state = state._replace(
+            params=state.params._replace(critics=critics, body=memory.body),
+            moments=memory.moments, bonus=memory.bonus, weigh=memory.weigh,
+        )  # fmt: skip
+        second = jax.jit(lambda s, r: prepare(p, s, r))(state, rollout).advantages[1]
+        a = jnp.stack([jnp.asarray(was["advantages"]), second])
+        weights = p.weigh.update(memory.weigh, p.streams, a, rollout)[0]
         np.testing.assert_allclose(advantages, jnp.tensordot(weights, a, axes=1), atol=1e-6)
+        np.testing.assert_array_equal(returns, was["returns"])
+        assert np.abs(advantages - was["advantages"]).max() > 1e-3
 
 
-def rows_of(kind: str, *, wrap: Any = None, steps: int = STEPS) -> tuple[Explore, list[Any], Any]:
-    """The rows that the callback saw in one rollout."""
+def rows_of(kind: str, wrap: Any) -> tuple[list[Any], Any]:
+    """The rows that the callback saw in one rollout, and where the next one begins."""
     env = batch(kind)
     env = env if wrap is None else wrap(env)
-    policy = "MultiInputPolicy" if kind == "dict" else "MlpPolicy"
-    explore = Explore(**SMALL)
-    model = PPO(policy, env, n_steps=steps, batch_size=20, n_epochs=1, seed=0, device="cpu")
+    policy = "MultiInputPolicy" if kind == "camera" else "MlpPolicy"
+    explore = Explore(bonus="none", **SMALL)
+    model = PPO(policy, env, n_steps=STEPS, batch_size=20, n_epochs=1, seed=0, device="cpu")
     before = Before(explore)
     before._on_step = lambda: True
-    model.learn(steps * ENVS, callback=[before, explore])
-    return explore, before.found[0]["rows"], before.found[0]["last"]
+    model.learn(STEPS * ENVS, callback=[before, explore])
+    return before.found[0]["rows"], before.found[0]["last"]
 
 
-@pytest.mark.parametrize("wrap", [None, VecNormalize], ids=["plain", "normalised"])
-def test_each_row_is_the_transition_that_the_task_made(wrap):
+def upright_and_normalised(env: Any) -> VecNormalize:
+    return VecNormalize(VecTransposeImage(env), norm_obs_keys=["where"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrap"),
+    [("codes", None), ("codes", VecNormalize), ("camera", upright_and_normalised)],
+    ids=["plain", "normalised", "pictures"],
+)
+def test_each_row_is_the_transition_that_the_task_made(kind, wrap):
     """The walk's own rules, checked on every row: s, a, r, s′, ends, time limits, starts."""
-    _, rows, last = rows_of("codes", wrap=wrap)
+    rows, last = rows_of(kind, wrap)
     ended = np.ones(ENVS, bool)
+    where = lambda obs: obs["where"] if kind == "camera" else obs - 50  # noqa: E731
     for t, r in enumerate(rows):
-        x, clock = (r["obs"] - 50).T
+        x, clock = where(r["obs"]).T
         step = np.where(r["action"] == 1, 1, -1)
-        np.testing.assert_array_equal(r["next_obs"] - 50, np.stack([x + step, clock + 1], -1))
+        next_x, next_clock = where(r["next_obs"]).T
+        np.testing.assert_allclose(next_x, x + step, atol=1e-5)
+        np.testing.assert_allclose(next_clock, clock + 1, atol=1e-5)
+        if kind == "camera":
+            picture = r["next_obs"]["camera"]
+            assert picture.shape == (ENVS, 3, 40, 40) and picture.dtype == np.uint8
+            np.testing.assert_array_equal(picture[:, 0, -1, 0], 20 * np.rint(x + step + 7))
+            np.testing.assert_array_equal(picture[:, 0, 0, 0], 10 * np.rint(clock + 1))
         np.testing.assert_array_equal(r["terminated"], x + step == 3)
         np.testing.assert_array_equal(r["truncated"], (clock == 6) & (x + step != 3))
         np.testing.assert_array_equal(r["reward"], (x + step == 3) * 1.0)
         np.testing.assert_array_equal(r["start"], ended)
         np.testing.assert_array_equal(clock == 0, ended)
         ended = r["terminated"] | r["truncated"]
-        after = rows[t + 1]["obs"] if t + 1 < len(rows) else last
-        np.testing.assert_array_equal(after[~ended], r["next_obs"][~ended])
+        after = where(rows[t + 1]["obs"] if t + 1 < len(rows) else last)
+        np.testing.assert_array_equal(after[~ended], where(r["next_obs"])[~ended])
 
 
-def test_pictures_and_vec_normalize_are_seen_without_their_wrappers():
-    explore, rows, _ = rows_of("image")
-    assert explore.explorer._see.size == 144
-    assert rows[0]["obs"].dtype == np.uint8
+class Clock(gymnasium.Env):
+    """Observes the time; ends after ``length`` steps and pays nothing."""
+
+    observation_space = spaces.Box(0, 999, (1,), np.float32)
+
+    def __init__(self, length: int, action_space: spaces.Space):
+        self.length, self.action_space, self.t = length, action_space, 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        self.t += 1
+        return np.full(1, self.t, np.float32), 0.0, self.t == self.length, False, {}
+
+
+@pytest.mark.parametrize(
+    ("length", "envs", "actions"),
+    [
+        (1, 1, spaces.Discrete(2)),  # an episode ends in its first step
+        (35, 1, spaces.Box(-1, 1, (2,), np.float32)),  # and is longer than a rollout
+        (7, 3, spaces.MultiDiscrete([2, 3])),
+        (20, 2, spaces.MultiBinary(3)),  # and is as long as one
+    ],
+    ids=str,
+)
+def test_episodes_of_every_length_and_actions_of_every_kind(length, envs, actions):
+    """By hand: the bonus is 1 − γ = 1/2, critics are 0, λ = 1, and its return ends with the
+    episode. So Â_int is 1 − 2⁻ᵐ, m steps before the episode or the rollout ends."""
+    explore = Explore(
+        bonus="constant", scale="size", gamma_int=0.5, lambda_int=1.0, value_gain=0.0,
+        intrinsic_ends="ends", weighing="fixed", alpha=1.0, beta=1.0, learning_rate=1e-12, **SMALL
+    )  # fmt: skip
+    env, after = DummyVecEnv([lambda: Clock(length, actions) for _ in range(envs)]), After()
+    before = After()
+    model = PPO("MlpPolicy", env, n_steps=STEPS, batch_size=20, n_epochs=1, device="cpu")
+    model.learn(2 * STEPS * envs, callback=[before, explore, after])
+    clock = np.arange(2 * STEPS).reshape(2, STEPS)
+    left = np.minimum(length - clock % length, STEPS - clock % STEPS)
+    for (was, _), (found, _), m in zip(before.found, after.found, left, strict=True):
+        expected = np.broadcast_to(1 - 0.5 ** m[:, None], was.shape)
+        np.testing.assert_allclose(found - was, expected, atol=1e-5)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "chosen",
-    [{"bonus": k} for k in BonusPart.kinds.names()]
-    + [{"episode": k} for k in EpisodePart.kinds.names() if k != "none"],
-    ids=str,
-)
+@pytest.mark.parametrize("chosen", of_every_kind())
 def test_every_bonus_works_in_sb3(chosen):
     explore = Explore(**SMALL, **chosen)
     after = After()
@@ -310,6 +391,7 @@ def test_without_a_bonus_nothing_changes():
         assert torch.equal(x, models[1][name]), name
 
 
+@pytest.mark.filterwarnings("ignore:rich is experimental")
 def test_it_goes_on_from_a_file(tmp_path):
     """Two learn calls, with save, load and a new model between them: the same state as without."""
 
@@ -325,7 +407,8 @@ def test_it_goes_on_from_a_file(tmp_path):
     ]  # fmt: skip
     second = Explore(seed=2, **SMALL).restore(tmp_path / "walk-explore")
     loaded = PPO.load(tmp_path / "walk", env=batch(), device="cpu")
-    loaded.learn(STEPS * ENVS, callback=second, reset_num_timesteps=False, progress_bar=False)
+    bar = all(importlib.util.find_spec(name) for name in ("tqdm", "rich"))
+    loaded.learn(STEPS * ENVS, callback=second, reset_num_timesteps=False, progress_bar=bar)
     assert second.explorer is not None and int(second.explorer.memory.iteration) == 3
     assert first.explorer is not None
     kept = first.explorer.state()
@@ -345,6 +428,9 @@ def test_what_cannot_work_is_refused_in_a_sentence(tmp_path):
         Explore().save(tmp_path / "x")
     with pytest.raises(LPOError, match="ent_coef"):
         PPO("MlpPolicy", batch(), device="cpu").learn(9, callback=Explore(ent_coef=0.1))
+    with pytest.raises(LPOError, match="VecTransposeImage is around VecNormalize"):
+        camera = VecNormalize(batch("camera"), norm_obs_keys=["where"])
+        PPO("MultiInputPolicy", camera, device="cpu").learn(9, callback=Explore())
     explore = Explore(**SMALL)
     PPO("MlpPolicy", batch(), n_steps=STEPS, batch_size=20, device="cpu").learn(1, callback=explore)
     with pytest.raises(LPOError, match="make a new one"):

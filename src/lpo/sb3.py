@@ -180,7 +180,8 @@ def normalizer(env: Any) -> Any:
     if not isinstance(env, VecNormalize):
         raise LPOError(
             f"{type(env).__name__} is around VecNormalize, so that the bonus cannot see the task's "
-            "own observations; put VecNormalize outermost, or pass norm_obs=False to it."
+            "own observations; put VecNormalize outermost (around images as "
+            "VecNormalize(VecTransposeImage(env))), or pass norm_obs=False to it."
         )
     return norm
 
