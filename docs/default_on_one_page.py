@@ -159,7 +159,7 @@ def minibatches(key, epochs, rows):
 
 @jax.jit
 def learn(s, data):
-    """One policy change, from a rollout [T, N, …]."""
+    """One policy change, from a rollout [T, N, …]: lines 7 to 10 of Algorithm 7."""
     nets, flat = s["nets"], lambda x: x.reshape(ENVS * STEPS, *x.shape[2:])
     order = lambda name: jax.random.fold_in(  # noqa: E731
         jax.random.fold_in(jax.random.key(s["seed"]), KEYS[name]), s["k"]
@@ -168,7 +168,7 @@ def learn(s, data):
     acted = log_prob(nets, acted, data["action"])  # before the statistics move
     stats = moments(s["moments"], flat(data["obs"]))
     see = lambda x: normalized(stats, x, 10.0)  # noqa: E731
-    b, rnd = bonus(s["rnd"], data["next_obs"])
+    b, rnd = bonus(s["rnd"], data["next_obs"])  # line 7: the bonus, and both advantages
     r = (data["reward"], b)
     v, v_next, v_last = (values(nets["critics"], see(data[x])) for x in ("obs", "next_obs", "last"))
     streams = lambda lambda_: jnp.stack([  # noqa: E731
@@ -176,7 +176,7 @@ def learn(s, data):
             GAMMA[i], lambda_[i], ends=i == 0) for i in (0, 1)
     ])  # fmt: skip
     a, targets = streams(POLICY_LAMBDA), streams(TARGET_LAMBDA) + v
-    w_ext, w_int, weigh = weights(s["weigh"], a, data)
+    w_ext, w_int, weigh = weights(s["weigh"], a, data)  # line 8: Â = w_ext Â_ext + w_int Â_int
     table = {
         "obs": see(data["obs"]), "action": data["action"], "log_prob": acted,
         "advantage": w_ext * a[0] + w_int * a[1], "targets": jnp.moveaxis(targets, 0, -1),
@@ -194,12 +194,12 @@ def learn(s, data):
         change, opt = RND_ADAM.update(jax.grad(fit)(carry[0]), carry[1])
         return (optax.apply_updates(carry[0], change), opt), None
 
-    rows = minibatches(order("ppo order"), EPOCHS, ENVS * STEPS)
+    rows = minibatches(order("ppo order"), EPOCHS, ENVS * STEPS)  # line 9: policy and critics
     (nets, opt), kl = jax.lax.scan(ppo_step, (nets, s["opt"]), rows)
     nets["log_std"] = jnp.maximum(nets["log_std"], LEAST_LOG_STD)
     change = jnp.clip(jnp.sqrt(KL_TARGET / jnp.maximum(kl.mean(), 1e-8)), 1 / 1.5, 1.5)
     pace = jnp.clip(s["pace"] * change, 0.01, 1.0)  # a smaller step where the KL is above target
-    x = normalized(rnd["inputs"], flat(data["next_obs"]), 5.0)
+    x = normalized(rnd["inputs"], flat(data["next_obs"]), 5.0)  # line 10: fit the bonus
     rows = minibatches(order("bonus order"), 1, ENVS * STEPS)
     (rnd["predictor"], rnd["opt"]), _ = jax.lax.scan(rnd_step, (rnd["predictor"], rnd["opt"]), rows)
     return s | {"nets": nets, "opt": opt, "rnd": rnd, "weigh": weigh, "moments": stats,

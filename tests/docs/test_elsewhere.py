@@ -74,6 +74,12 @@ def test_the_page_has_the_numbers_of_both_recipes():
     assert not np.allclose(theirs["advantage"], ours("ends"))
 
 
+@pytest.mark.parametrize("mode", [None, "drop"])
+def test_a_negative_index_writes_the_last_cell(mode):
+    assert "`jnp.zeros(3).at[-1].set(1)` is `[0, 0, 1]`" in PAGE
+    assert jnp.zeros(3).at[-1].set(1, mode=mode).tolist() == [0, 0, 1]
+
+
 def sums(rows: np.ndarray, gamma: float) -> np.ndarray:
     """c_i = γ c_{i−1} + b_i along the first axis."""
     kept = [rows[0]]
