@@ -62,7 +62,7 @@ def memory(num_envs: int) -> Any:
 
 
 def images(num_envs: int) -> Any:
-    sizes = {"n_steps": 1024 // num_envs, "batch_size": 256, "n_epochs": 4}
+    sizes: Any = {"n_steps": 1024 // num_envs, "batch_size": 256, "n_epochs": 4}
     return PPO("CnnPolicy", make_vec_env(Frames, n_envs=num_envs), seed=0, device="cpu", **sizes)
 
 
