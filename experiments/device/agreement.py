@@ -1,4 +1,4 @@
-"""The same 40 runs of `lpo` on the host and on a device: prints the table of docs/results/device.md.
+"""The same 40 runs of `lpo` on the host and on a device: the table of docs/results/device.md.
 
 python experiments/device/agreement.py
 """

@@ -41,7 +41,7 @@ def table(runs: list[Run]) -> str:
         solved = sum(r["relative_gap_late"] <= 0.03 for r in mine)
         counts = [said([r[key] for r in mine], 0) for key in ("switches", "distinct")]
         lines.append([mdp, name, f"{solved}/{SEEDS}", *map(said, gaps), *counts])
-    head = ["MDP", "class", "late gap ≤ .03", "late gap / V*", "mixture gap / V*", "switches",
+    head = ["MDP", "class", "late gap ≤ 0.03", "late gap / V*", "mixture gap / V*", "switches",
             "distinct pairs"]  # fmt: skip
     return markdown(head, lines)
 

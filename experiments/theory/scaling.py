@@ -130,7 +130,7 @@ def others(runs: list[Run]) -> str:
                 axis, name, " / ".join(f"{v:g}" for v in x), middle, spoken(slope(x, steps)),
                 spoken(slope(x, switches)), THEOREM[axis], str(never),
             ])  # fmt: skip
-    head = ["axis", "MDP", "values", "median steps to .1·V*", "exponent of the steps",
+    head = ["axis", "MDP", "values", "median steps to 0.1·V*", "exponent of the steps",
             "exponent of the switches", "theorem, steps", "never there"]  # fmt: skip
     return markdown(head, lines)
 

@@ -42,7 +42,8 @@ def prose(page: str) -> str:
 
 
 def sentences(text: str) -> list[str]:
-    return [" ".join(found.split()) for found in SENTENCE.split(text) if found.strip()]
+    found = (" ".join(part.split()) for part in SENTENCE.split(text) if part.strip())
+    return [re.sub(r"^(?:[-*]|\d+\.) ", "", sentence) for sentence in found]
 
 
 def broken(text: str) -> list[str]:
