@@ -12,8 +12,11 @@ from lpo.bonus import RND, Bonus, BonusOptions, BonusPart, Fixed
 from lpo.bonus.weigh import NoState
 from lpo.cli.main import main
 from lpo.config import configure
+from lpo.engine.learner import Space, compiled
+from lpo.math.distributions import ActionSpec
 from lpo.math.ppo import PPOOptions
 from lpo.options import options
+from lpo.types import vector
 
 SMALL: dict[str, Any] = dict(
     num_envs=2, rollout=64, batch_size=16, epochs=1, hidden=[4], eval_every=0,
@@ -55,6 +58,14 @@ def test_an_object_keeps_the_numbers_of_the_row_as_the_flag_does():
     assert configure("default", ppo=PPOOptions(clip=0.3)).ppo.kl_target == 0.02
 
 
+def test_a_program_with_an_own_part_is_never_the_one_of_before():
+    space = Space(vector(3), ActionSpec(nvec=(2,), scalar=True), 20)
+    ours, own = configure("default"), configure("default", bonus=Bins())
+    assert compiled(ours, space)[1] is compiled(ours, space)[1]
+    assert compiled(own, space)[1] is not compiled(own, space)[1]
+
+
+@pytest.mark.slow
 def test_an_edited_function_is_compiled_anew(monkeypatch):
     """As in a notebook, where the cell of the class is not run again."""
     first = Agent(SEA, bonus=Bins(), **SMALL).learn(64).metrics[-1]["bonus/mean"]

@@ -1,5 +1,7 @@
 """Rewards too small to make the bonus fade: who is warned, when and of what."""
 
+from typing import Any
+
 import gymnasium
 import numpy as np
 import pytest
@@ -62,7 +64,9 @@ class Payday(gymnasium.Env):
 
 def test_training_warns(recwarn):
     small = {"rollout": 64, "batch_size": 32, "epochs": 1, "hidden": [8], "eval_every": 0}
-    options = small | {"bonus": "constant"}  # it fades as any other, and compiles sooner
+    options: dict[str, Any] = small | {
+        "bonus": "constant"
+    }  # it fades as any other, and compiles sooner
     with pytest.warns(UserWarning, match="pass alpha 20 earned_reward 0.05"):
         Agent(lambda: Payday(0.05), **options).learn(128)
     recwarn.clear()
