@@ -8,7 +8,7 @@ from lpo.errors import LPOError
 from lpo.math.descent import PLAIN, Compute
 from lpo.math.distributions import Distribution
 from lpo.math.features import Inputs, Reader, reader
-from lpo.math.images import Plain, coarse, greys, plain
+from lpo.math.images import Plain, greys, known, plain
 from lpo.types import ObsSpec
 
 
@@ -55,7 +55,7 @@ class Problem(NamedTuple):
     @property
     def cells(self) -> Plain:
         """An observation as one vector that is known again: pictures have few cells and shades."""
-        return plain(self.seen, coarse)
+        return plain(self.seen, known)
 
     def reader(self, inputs: Inputs, form: Plain | None = None) -> Reader:
         """Returns the size of ``inputs`` ("sa", "next" or "s") and the function that reads them.

@@ -20,7 +20,7 @@ from lpo.errors import LPOError
 from lpo.math.distributions import ActionSpec
 from lpo.math.features import reader
 from lpo.math.hashing import hash_keys, hashed
-from lpo.math.images import Plain, coarse, overlaps
+from lpo.math.images import Plain, coarse, known, overlaps
 from lpo.types import Rollout, vector
 
 KEY = jax.random.key(0)
@@ -183,6 +183,15 @@ def test_a_pixel_may_lie_in_two_cells():
     np.testing.assert_array_equal(coarse(row, (1, 2), 256), [30, 190])
     even = jnp.full((7, 5, 3), 77, jnp.uint8)
     np.testing.assert_array_equal(coarse(even, (3, 2), 256), [77] * 6)
+
+
+@pytest.mark.parametrize(("side", "alike"), [(7, False), (32, False), (33, True)])
+def test_a_small_image_is_known_by_its_bytes(side, alike):
+    """A code that differs by 1 is another thing; in a picture it is the same shade."""
+    image = np.full((2, side, side, 3), 4, np.uint8)
+    image[1, 0, 0, 0] = 5
+    one, other = np.asarray(known(jnp.asarray(image)))
+    assert np.array_equal(one, other) == alike
 
 
 def test_visits_of_images_are_those_of_their_coarse_form():

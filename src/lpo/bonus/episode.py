@@ -84,7 +84,7 @@ def episode_visits(
     """Returns the factor by the number of visits n of s′ in its episode, the first state included.
 
     ``memory`` is H, the number of observations that are remembered. ``read`` gives the ``obs_size``
-    numbers by which an observation is known again: itself, or an image's ``coarse`` form.
+    numbers by which an observation is known again: itself, or what an image is ``known`` by.
     """
     none_yet = Book(jnp.zeros(memory, jnp.uint32), jnp.int32(0))
 

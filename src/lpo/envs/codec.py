@@ -20,9 +20,9 @@ from gymnasium.vector.utils import iterate
 from lpo.envs.angles import Angles, turned, turned_space
 from lpo.envs.faults import Misfit
 from lpo.errors import LPOError, named
+from lpo.math.images import LARGEST_GRID
 from lpo.types import MASK, FlatActions, Leaf, Obs, ObsSpec, vector
 
-LARGEST_GRID = 32 * 32  # cells; a larger image shows pixels
 CODES = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
 

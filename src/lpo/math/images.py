@@ -16,6 +16,7 @@ from jaxtyping import Float, Int, UInt8
 
 from lpo.types import Leaf, Obs, ObsSpec
 
+LARGEST_GRID = 32 * 32  # cells of a small image of codes; a larger image shows pixels
 CELLS, SHADES = (8, 11), 8  # rows and columns of a coarse image, and its greys
 GREYS = (12, 12)
 
@@ -72,6 +73,14 @@ def coarse(
     These are Go-Explore's cells (Ecoffet et al. 2021).
     """
     return flat(means(image, cells) * shades // 256)
+
+
+def known(image: UInt8[Array, "*B H W C"]) -> Float[Array, "*B D"]:
+    """Returns the bytes of a small ``image``, which may be codes, and of a larger one few shades."""
+    *_, high, wide, _ = image.shape
+    if high * wide > LARGEST_GRID:
+        return coarse(image)
+    return image.astype(jnp.float32).reshape(*image.shape[:-3], -1)
 
 
 def greys(image: UInt8[Array, "*B H W C"]) -> Float[Array, "*B D"]:
