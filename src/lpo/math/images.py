@@ -76,7 +76,7 @@ def coarse(
 
 
 def known(image: UInt8[Array, "*B H W C"]) -> Float[Array, "*B D"]:
-    """Returns the bytes of a small ``image``, which may be codes, and of a larger one few shades."""
+    """Returns the bytes of a small ``image``, which may hold codes; of a larger one few shades."""
     *_, high, wide, _ = image.shape
     if high * wide > LARGEST_GRID:
         return coarse(image)
