@@ -163,7 +163,7 @@ def test_the_directory_of_a_sweep_names_the_runs_inside(command, tmp_path, capsy
         RunDirectory.create(tmp_path / name, configure("ppo"), {"backend": "native"})
     assert lpo(command, tmp_path) == 2
     said = capsys.readouterr().err
-    assert f"holds 2; pass one of them, such as {tmp_path / 'a'}." in said
+    assert f"holds 2 runs; pass one of them, such as {tmp_path / 'a'}." in said
 
 
 def test_a_hint_for_runs_of_a_device_names_one_that_is_there(tmp_path, capsys, monkeypatch):

@@ -22,8 +22,8 @@ FIRST = "the five to begin with"
 MATTER = ("env", "steps", "seed", "out", "bonus")
 OTHERS = ", ".join(map(flag, ("algo", *CHOICES)))
 SUMMARY = f"""Train an agent. Without arguments: the default agent on SparseHopper, about a minute.
-Options depend on the algorithm and its parts. To see the options of other parts, name them, for
-example: lpo train --bonus visits --help. The flags that choose parts are {OTHERS}."""
+Options depend on the algorithm and its parts. To see the options of other parts, name the parts in
+front of --help (flags: {OTHERS})."""
 
 
 @options
