@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import gymnasium
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ import pytest
 pytest.importorskip("minigrid")
 
 from minigrid.core.world_object import Ball, Key
+from minigrid.envs import EmptyEnv  # noqa: E402
 from minigrid.minigrid_env import MiniGridEnv
 
 from lpo.envs.gridview import observed
@@ -31,7 +34,8 @@ def test_the_view_is_minigrids(env_id):
     register(env_id)
     options = {"agent_view_size": 3} if "Memory" in env_id else {}
     env = gymnasium.make(env_id, disable_env_checker=True, **options)
-    base, rng, seen = env.unwrapped, np.random.default_rng(0), set()
+    base: Any = env.unwrapped
+    rng, seen = np.random.default_rng(0), set()
     env.reset(seed=0)
     doors = [cell for cell in base.grid.grid if cell is not None and cell.type == "door"]
     for _ in range(150):
@@ -49,7 +53,7 @@ def test_the_view_is_minigrids(env_id):
 
 
 def test_a_view_of_its_own_is_left_alone():
-    class Blind(gymnasium.envs.registration.load_env_creator("minigrid.envs:EmptyEnv")):
+    class Blind(EmptyEnv):
         def gen_obs(self):
             return super().gen_obs() | {"image": np.zeros((7, 7, 3), np.uint8)}
 

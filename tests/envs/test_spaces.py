@@ -182,7 +182,7 @@ def test_a_grid_without_its_package(monkeypatch):
     "space",
     [
         spaces.Discrete(5, start=2),
-        spaces.MultiDiscrete([[2, 3], [4, 5]], start=[[0, 1], [2, 3]]),
+        spaces.MultiDiscrete(np.array([[2, 3], [4, 5]]), start=np.array([[0, 1], [2, 3]])),
         spaces.Dict(
             b=spaces.Tuple((spaces.Discrete(3), spaces.MultiDiscrete([2, 4]))), a=spaces.Discrete(2)
         ),
