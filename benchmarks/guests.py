@@ -1,10 +1,11 @@
-"""Images, memory and masks beside SB3: steps per CPU second, both sides in turn.
+"""Images, memory, masks and grids beside SB3: steps per CPU second, both sides in turn.
 
-    python benchmarks/guests.py images|memory|masks [--repeats 3]
+    python benchmarks/guests.py images|memory|masks|grid|pool [--repeats 3]
 
 The same environment, number of environments, rollout, minibatch, epochs and sizes of layers on both
-sides; one thread each. It needs torch, stable-baselines3 and sb3-contrib. The last line has the
-median ratio, and our seconds by part.
+sides; one thread each. ``grid`` is MiniGrid-DoorKey-8x8 with one-hot codes; ``pool`` is the same
+grid, stepped by EnvPool on our side. It needs torch, stable-baselines3 and sb3-contrib. The last
+line has the median ratio.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import numpy as np
 from gymnasium import spaces
 
 from lpo import Agent
+from lpo.envs import minigrid
 
 ENVS, ROLLOUT, BATCH, EPOCHS = 8, 1024, 256, 4
 
@@ -76,11 +78,23 @@ class Masked(Vector):
         return self.open
 
 
+GRID = "MiniGrid-DoorKey-8x8-v0"
+
+
+def grid() -> gymnasium.Env:
+    """Returns a grid of MiniGrid's as it is, with its codes as one-hot vectors."""
+    minigrid.register(GRID)
+    env = minigrid.with_codes(gymnasium.make(GRID, disable_env_checker=True))
+    del env.unwrapped.gen_obs  # pyright: ignore[reportAttributeAccessIssue] - our faster view
+    return gymnasium.wrappers.FlattenObservation(env)
+
+
 class Pair(NamedTuple):
-    env: type[gymnasium.Env]
+    env: Callable[[], gymnasium.Env]
     steps: int
     theirs: Callable[[Any, dict[str, Any]], Any]  # (vector environment, options) -> model
     ours: dict[str, Any]
+    mine: Any = None  # the environment on our side, where it is another one
 
 
 def sb3_images(env: Any, options: dict[str, Any]) -> Any:
@@ -96,6 +110,12 @@ def sb3_memory(env: Any, options: dict[str, Any]) -> Any:
     return RecurrentPPO("MlpLstmPolicy", env, policy_kwargs={"lstm_hidden_size": 128}, **options)
 
 
+def sb3_plain(env: Any, options: dict[str, Any]) -> Any:
+    from stable_baselines3 import PPO  # pyright: ignore[reportMissingImports]
+
+    return PPO("MlpPolicy", env, **options)
+
+
 def sb3_masks(env: Any, options: dict[str, Any]) -> Any:
     from sb3_contrib import MaskablePPO  # pyright: ignore[reportMissingImports]
 
@@ -106,6 +126,8 @@ PAIRS = {
     "images": Pair(Frames, 2048, sb3_images, {"image_features": 512, "hidden": [64]}),
     "memory": Pair(Vector, 8192, sb3_memory, {"network": "lstm", "memory_size": 128}),
     "masks": Pair(Masked, 16384, sb3_masks, {}),
+    "grid": Pair(grid, 8192, sb3_plain, {"env_workers": 0}, GRID),
+    "pool": Pair(grid, 8192, sb3_plain, {}, f"envpool:{GRID}"),
 }
 
 
@@ -131,8 +153,8 @@ def main() -> None:
     options = {"n_steps": ROLLOUT // ENVS, "batch_size": BATCH, "n_epochs": EPOCHS, "device": "cpu"}
     model = pair.theirs(make_vec_env(pair.env, ENVS), options)
     agent = Agent(
-        pair.env, algo="ppo", num_envs=ENVS, rollout=ROLLOUT, batch_size=BATCH, epochs=EPOCHS,
-        eval_every=0, **pair.ours,
+        pair.mine or pair.env, algo="ppo", num_envs=ENVS, rollout=ROLLOUT, batch_size=BATCH,
+        epochs=EPOCHS, eval_every=0, **pair.ours,
     )  # fmt: skip
     agent.learn(ROLLOUT, progress_bar=False)  # compiles
     model.learn(ROLLOUT)

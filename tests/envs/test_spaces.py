@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
+from gymnasium.vector.utils import batch_space, iterate
 
 from lpo.envs import make_batch
+from lpo.envs.codec import Codec
+from lpo.envs.faults import Misfit
 from lpo.envs.host.episodes import episode_seed
 from lpo.errors import LPOError
 
@@ -173,3 +176,33 @@ def test_a_grid_without_its_package(monkeypatch):
     monkeypatch.delitem(gymnasium.registry, KEY_CORRIDOR, raising=False)
     with pytest.raises(LPOError, match=r"needs `pip install 'lpo-rl\[minigrid\]'`"):
         make_batch(KEY_CORRIDOR, 1)
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Discrete(5, start=2),
+        spaces.MultiDiscrete(np.array([[2, 3], [4, 5]]), start=np.array([[0, 1], [2, 3]])),
+        spaces.Dict(
+            b=spaces.Tuple((spaces.Discrete(3), spaces.MultiDiscrete([2, 4]))), a=spaces.Discrete(2)
+        ),
+    ],
+)
+def test_a_batch_of_codes_is_written_as_one_observation_is(space):
+    codec = Codec("codes", space, spaces.Discrete(2))
+    batch = batch_space(space, 20)
+    batch.seed(0)
+    obs = batch.sample()
+    rows = codec.observations(batch, obs, 20)
+    one_by_one = [spaces.flatten(space, one) for one in iterate(batch, obs)]
+    np.testing.assert_array_equal(rows, one_by_one)
+    assert rows.dtype == codec.rows.dtype
+
+
+@pytest.mark.parametrize(
+    "obs", [np.array([0, 3]), np.array([-1, 0]), np.array([0.0, 1.0]), np.zeros(3, int)]
+)
+def test_codes_that_a_space_does_not_have_are_refused(obs):
+    codec = Codec("codes", spaces.Discrete(3), spaces.Discrete(2))
+    with pytest.raises(Misfit):
+        codec.observations(batch_space(spaces.Discrete(3), 2), obs, 2)

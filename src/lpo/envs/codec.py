@@ -19,6 +19,7 @@ from gymnasium.vector.utils import iterate
 
 from lpo.envs.angles import Angles, turned, turned_space
 from lpo.envs.faults import Misfit
+from lpo.envs.onehot import one_hot
 from lpo.errors import LPOError, named
 from lpo.math.images import LARGEST_GRID
 from lpo.types import MASK, FlatActions, Leaf, Obs, ObsSpec, vector
@@ -97,6 +98,8 @@ class Codec:
         dtype = np.dtype(self.action_space.dtype)
         self.action_rows = Rows(self.action_shape, dtype)
         self._is_box = isinstance(observation_space, spaces.Box)
+        vector = not self._parts and not self.angles
+        self._one_hot = one_hot(list(paths_of(observation_space))) if vector else None
         self._obs_shape = observation_space.shape if self._is_box else None
         self._action_shape = action_space.shape or ()
         self._action_dtype = action_space.dtype
@@ -164,6 +167,8 @@ class Codec:
 
     def observations(self, space: spaces.Space, obs: Any, num_envs: int) -> np.ndarray:
         """Returns a vector environment's batched observation as new rows."""
+        if self._one_hot is not None:
+            return self._one_hot.rows(obs, num_envs, self.rows.dtype)
         rows = self.rows.empty(num_envs)
         if self._is_box:
             array = np.asarray(obs)

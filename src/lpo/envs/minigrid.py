@@ -16,6 +16,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from lpo.envs.gridview import see_faster
 from lpo.errors import LPOError
 
 STATES = 4  # a door has three, an agent that is seen four directions
@@ -60,6 +61,7 @@ class Codes(gymnasium.ObservationWrapper):
 
     def __init__(self, env: gymnasium.Env):
         super().__init__(env)
+        see_faster(env.unwrapped)
         space: Any = env.observation_space
         self.missions = missions(space["mission"])
         parts = {"direction": space["direction"], "image": codes(space["image"].shape)}
