@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -62,7 +63,13 @@ TASKS: dict[str, dict[str, Any]] = {
     "finite": dict(env="lpo/DeepSea-v0", env_kwargs={"size": 6}),
     "device": dict(env="lpo/DeepSea-v0", env_kwargs={"size": 6}, checkpoint_every=32),
     "strange": dict(env="Strange-v0", step_timeout=5.0),  # of tests.faults.others
+    "image": dict(env="Dot-v0", image_features=16),
+    "memory": dict(env="Cue-v0", network="gru", stretch=8, memory_size=16),
+    "workers": dict(env="MountainCarContinuous-v0", env_workers=2),
 }
+GUESTS = ("image", "memory", "workers")
+for name in ("Dot", "Cue"):
+    gymnasium.register(f"{name}-v0", f"tests.network.guests:{name}")
 VOLATILE = ("seconds", "logs", "log_sha256", "record_sha256")  # of a checkpoint's record: seconds
 PHASES = ("opening", "rollout", "update", "evaluation", "log write", "checkpoint write")
 
@@ -176,7 +183,12 @@ def remember(folder: Path) -> None:
     host.init_state, host.compiled, Program.__init__ = first, with_kept, program
 
 
-CASES = [Case(row, task) for task in TASKS if task != "strange" for row in ROWS]
+CASES = [
+    Case(row, task)
+    for task in TASKS
+    if task != "strange"
+    for row in (("default", "lpo", "lpo-s", "ppo") if task in GUESTS else ROWS)
+]  # covers read vectors and remember nothing
 
 
 # -- what a process does, and when it is killed
