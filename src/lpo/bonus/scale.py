@@ -32,7 +32,7 @@ from lpo.math.normalize import (
     no_average,
     update_moments,
 )
-from lpo.options import Axis, Kinds, Part, Positive, Short, options
+from lpo.options import Axis, Kinds, Part, Positive, Rare, Short, options
 
 
 class Scaled(NamedTuple):
@@ -99,7 +99,7 @@ class BySize(ScaleOptions):
     """The recent size of the bonus over 1−γ: its discounted sums are about 1 on any task."""
 
     kind: ClassVar[str] = "size"
-    memory: Annotated[Axis[Positive], Short("scale_memory")] = 20_000.0
+    memory: Annotated[Rare[Axis[Positive]], Short("scale_memory")] = 20_000.0
     """Half-life of what counts as recent, in environment steps."""
 
     def check(self, run: Any) -> None:

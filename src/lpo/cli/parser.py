@@ -55,13 +55,14 @@ def flag(short: str) -> str:
     return "--" + short.replace("_", "-")
 
 
-def add_option(group: Any, option: Option, short: str, shown: Any) -> None:
+def add_option(group: Any, option: Option, short: str, shown: Any, hidden: bool = False) -> None:
     """Adds the flag of an option. A flag that is not given is absent from the result."""
     text = option.help.replace("%", "%%")
     text += " Host only." if option.host_only else ""
     if shown is not dataclasses.MISSING and shown is not None and shown != ():
         words = " ".join(map(str, shown)) if isinstance(shown, tuple) else shown
         text += f" (default: {words})"
+    text = argparse.SUPPRESS if hidden else text
     more: dict[str, Any] = {"help": text, "default": argparse.SUPPRESS, "dest": short}
     if is_positional(option):
         del more["dest"]
