@@ -51,12 +51,11 @@ class Streams(NamedTuple):
 
 def weighted(streams: Sequence[Stream], weights: Sequence[Scalar]) -> Streams:
     """Returns the streams of a run with their weights."""
-    each = Stream(*zip(*streams, strict=True))
     return Streams(
-        gammas=jnp.array(each.gamma),
-        lambdas=jnp.array(each.lambda_),
-        value_lambdas=jnp.array(each.value_lambda),
-        ends=jnp.array(each.ends),
+        gammas=jnp.array([s.gamma for s in streams]),
+        lambdas=jnp.array([s.lambda_ for s in streams]),
+        value_lambdas=jnp.array([s.value_lambda for s in streams]),
+        ends=jnp.array([s.ends for s in streams]),
         weights=jnp.array(weights),
     )
 
