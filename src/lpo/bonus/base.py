@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Annotated, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import jax.numpy as jnp
 from jax import Array
@@ -14,35 +15,24 @@ from lpo.options import Axis, Kinds, Names, Part, Short, Unit, options
 from lpo.problem import Problem
 from lpo.types import Rollout
 
+S = TypeVar("S")  # the state of a bonus: a tree of arrays
 Metrics = dict[str, Array]
 Ends = Literal["across", "ends", "neutral"]
 HOW: dict[Ends, int] = {"across": ACROSS, "ends": ENDS, "neutral": NEUTRAL}
 
 
-class Init(Protocol):
-    def __call__(self, key: Array, /) -> Any: ...
-
-
-class Score(Protocol):
-    def __call__(self, state: Any, rollout: Rollout, /) -> tuple[Array, Any, Metrics]: ...
-
-
-class Update(Protocol):
-    def __call__(self, state: Any, rollout: Rollout, key: Array, /) -> tuple[Any, Metrics]: ...
-
-
-class Bonus(NamedTuple):
+class Bonus(NamedTuple, Generic[S]):
     """``score`` gives each transition of a rollout its bonus; ``update`` then learns from them."""
 
     num_streams: int  # J: how many value streams it adds (0 or 1)
-    init: Init  # key → state
-    score: Score  # (state, rollout) → (b [J, T, N], state, metrics)
-    update: Update  # (state, rollout, key) → (state, metrics)
+    init: Callable[[Array], S]  # from a key
+    score: Callable[[S, Rollout], tuple[Array, S, Metrics]]  # b [J, T, N], state, metrics
+    update: Callable[[S, Rollout, Array], tuple[S, Metrics]]  # (state, rollout, key)
 
 
-def scored(bonus: Bonus, state: Any, rollout: Rollout) -> tuple[Array, Any, Metrics]:
+def scored(bonus: Bonus[S], state: S, rollout: Rollout) -> tuple[Array, S, Metrics]:
     """Returns what ``bonus.score`` does. Raises LPOError where that is not by its contract."""
-    found: Any = bonus.score(state, rollout)
+    found = bonus.score(state, rollout)
     if not isinstance(found, tuple) or len(found) != 3:
         raise LPOError(
             "The score of the bonus must return three things: b, its state, and a dictionary of "
@@ -107,7 +97,7 @@ class NoBonus(BonusPart):
         return ()
 
 
-def one() -> Bonus:
+def one() -> Bonus[NoState]:
     """Returns the bonus b = 1."""
 
     def score(state: NoState, rollout: Rollout) -> tuple[Array, NoState, Metrics]:
@@ -116,7 +106,7 @@ def one() -> Bonus:
     return Bonus(1, lambda key: NoState(), score, lambda state, rollout, key: (state, {}))
 
 
-def none() -> Bonus:
+def none() -> Bonus[NoState]:
     """Returns the bonus that adds no stream."""
 
     def score(state: NoState, rollout: Rollout) -> tuple[Array, NoState, Metrics]:

@@ -69,7 +69,7 @@ def rnd(
     hidden: tuple[int, ...],
     num_features: int,
     compute: Compute = PLAIN,
-) -> Bonus:
+) -> Bonus[RNDState]:
     """Returns the bonus on the inputs that ``eye`` reads."""
     adam = Adam(learning_rate, eps=1e-5)
 

@@ -17,7 +17,7 @@ fading: β becomes β + (β′ − β)·min{1, m/m′}: β where no reward is ea
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -64,11 +64,16 @@ class NoState(NamedTuple):
     pass
 
 
-class Weigh(NamedTuple):
+S = TypeVar("S")  # the state of a rule: arrays
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+class Weigh(NamedTuple, Generic[S]):
     """``update(state, streams, advantages [S, T, N], rollout)`` → (weights [S], state, metrics)."""
 
-    init: Callable[[], Any]
-    update: Callable[[Any, Streams, Array, Rollout], tuple[Array, Any, dict[str, Array]]]
+    init: Callable[[], S]
+    update: Callable[[S, Streams, Array, Rollout], tuple[Array, S, dict[str, Array]]]
 
 
 class Weighing(Part):
@@ -121,7 +126,7 @@ class Fixed(Weights):
         return fixed()
 
 
-def fixed() -> Weigh:
+def fixed() -> Weigh[NoState]:
     """Returns the weights (α, β)."""
     return Weigh(NoState, lambda state, streams, a, rollout: (streams.weights, state, {}))
 
@@ -147,7 +152,7 @@ class SizedState(NamedTuple):
     int: Average  # of Â_int²
 
 
-def sized(half_life: Scalar) -> Weigh:
+def sized(half_life: Scalar) -> Weigh[SizedState]:
     """Returns the weights (α, β/σ_int)."""
 
     def update(state: SizedState, streams: Streams, a: Array, rollout: Rollout):
@@ -204,7 +209,7 @@ def earned(rollout: Rollout, gamma: Scalar, full: Scalar, least: Scalar = 0.0) -
 
 def fading(
     half_life: Scalar, later: Scalar, share: Scalar, full: Scalar, least: Scalar = 0.0
-) -> Weigh:
+) -> Weigh[Average]:
     """Returns the weights (α, β + (``later`` − β)·min{1, m/``share``})."""
 
     def update(state: Average, streams: Streams, a: Array, rollout: Rollout):
@@ -250,10 +255,10 @@ class NoWeighing(Weighing):
         return fixed()
 
 
-def one_after_the_other(first: Weigh, second: Weigh) -> Weigh:
+def one_after_the_other(first: Weigh[A], second: Weigh[B]) -> Weigh[tuple[A, B]]:
     """Returns the rule ``second`` on the weights that ``first`` gives."""
 
-    def update(state: tuple[Any, Any], streams: Streams, a: Array, rollout: Rollout):
+    def update(state: tuple[A, B], streams: Streams, a: Array, rollout: Rollout):
         weights, one, found = first.update(state[0], streams, a, rollout)
         streams = streams._replace(weights=weights)
         weights, two, more = second.update(state[1], streams, a, rollout)
