@@ -90,8 +90,9 @@ def test_parts_as_objects_and_plain_values():
     made = Agent(
         "lpo/DeepSea-v0", bonus=RND(inputs="next"), hidden=[16], env_kwargs={"size": 4}, beta=2.0
     )
-    of_the_row: Any = Agent("lpo/DeepSea-v0").config.bonus
-    assert made.config.bonus == dataclasses.replace(of_the_row, inputs="next", beta=2.0)
+    of_the_row: Any = Agent("lpo/DeepSea-v0").config
+    assert made.config.bonus == of_the_row.bonus
+    assert made.config.weighing == dataclasses.replace(of_the_row.weighing, beta=2.0)
     assert made.config.network.hidden == (16,)
     assert made.run.trainer.env.description["env_kwargs"] == {"size": 4}
     made.close()

@@ -13,7 +13,16 @@ from gymnasium import spaces
 from hypothesis import given, settings
 
 from lpo import Agent, algorithms, config
-from lpo.bonus import RND, BonusPart, Elliptic, FirstVisit, NoBonus, WidthNetwork
+from lpo.bonus import (
+    RND,
+    BonusPart,
+    Elliptic,
+    FirstVisit,
+    Fixed,
+    NoBonus,
+    NoWeighing,
+    WidthNetwork,
+)
 from lpo.cli.train import read_command
 from lpo.config import Config, configure, flat, leaves, with_options
 from lpo.envs import make
@@ -23,6 +32,7 @@ from lpo.math.features import Fourier, Product
 from lpo.math.ppo import PPOOptions
 from lpo.network import Auto
 from lpo.options import Option, bare, choices, fields_of, in_words
+from lpo.runs.written import options_of
 from lpo.start import Cover, Reset
 from lpo.sweep.grid import expand, read_grid
 from lpo.switch import Every, Growth, Sensitivity
@@ -34,7 +44,7 @@ def test_the_papers_table():
     assert isinstance(c.bonus, RND) and isinstance(c.switch, Growth)
     assert (c.switch.rollout, c.ppo.gae_lambda, c.ppo.epochs) == (2048, 0.95, 10)
     assert (c.bonus.gamma_int, c.ppo.gamma_ext) == (0.999, 0.99)
-    assert (c.bonus.alpha, c.bonus.beta, c.ppo.learning_rate) == (2, 1, 1e-4)
+    assert (c.weighing, c.ppo.learning_rate) == (Fixed(alpha=2.0, beta=1.0), 1e-4)
     for env, size in (("Hopper", 32), ("Walker2d", 16), ("HalfCheetah", 16)):
         assert configure(env=f"lpo/Sparse{env}-v0", preset="paper").ppo.batch_size == size
     assert configure("lpo") == configure(preset="paper")
@@ -44,6 +54,7 @@ def test_the_default_is_one_row_for_command_and_python():
     c = configure(env="lpo/SparseWalker2d-v0")
     assert c == read_command(["--env", "lpo/SparseWalker2d-v0"]).config
     assert c == Agent("lpo/SparseWalker2d-v0").config
+    assert Config() == configure()
     assert (c.algo, flat(c)["weighing"], c.ppo.batch_size, c.task.periodic) == (
         "default", "sized-fading", 64, "auto",
     )  # fmt: skip
@@ -251,7 +262,10 @@ def test_a_file_with_a_removed_option_loads_where_it_did_nothing():
         "[" * 100_000,
         '{"steps": "many"}',
         '{"nonsense": 1}',
-        '{"format": 3}',
+        '{"format": 4}',
+        '{"format": 3, "weighing": {"kind": "none"}}',
+        '{"format": 3, "bonus": {"kind": "none"}}',
+        '{"format": 3, "bonus": {"kind": "rnd", "beta": 2.0}}',
         '{"format": []}',
         '{"format": 2, "bonus": {"kind": "os.system"}}',
         '{"format": 2, "bonus": "rnd"}',
@@ -267,7 +281,8 @@ def test_a_bad_file_is_refused(text):
 def test_another_row_keeps_what_was_set():
     c = config.as_row(configure("lpo", beta=3.0, batch_size=64, growth_iterations=9), "pcpg")
     assert (c.algo, c.bonus.kind, c.ppo.batch_size) == ("pcpg", "elliptic", 64)
-    assert isinstance(c.bonus, Elliptic) and (c.bonus.beta, c.bonus.shape) == (3.0, "indicator")
+    assert isinstance(c.bonus, Elliptic) and c.bonus.shape == "indicator"
+    assert c.weighing == Fixed(beta=3.0)
 
 
 def test_an_option_of_a_foreign_part_with_a_taken_name_gets_the_name_of_its_place():
@@ -340,6 +355,51 @@ def test_the_preset_of_grids_is_the_default_on_a_grid():
     c = configure(env="CartPole-v1", preset="grid", seed=3)
     assert c == configure(env="CartPole-v1", grids=True, seed=3)
     assert configure(env="CartPole-v1", preset="grid", bonus="none").ppo == c.ppo
+
+
+def test_no_bonus_has_no_weight_and_any_other_has_one():
+    without, again = configure(bonus="none"), configure("ppo", bonus="rnd", beta=3.0)
+    assert (without.weighing, again.weighing) == (NoWeighing(), Fixed(beta=3.0))
+    assert not {"weighing", "alpha", "beta"} & set(flat(without))
+    for c, name in ((without, "beta"), (configure("ppo"), "weighing_memory")):
+        with pytest.raises(LPOError, match=r"with bonus 'none'; leave it out, or choose bonus rnd"):
+            with_options(c, {name: 0.5})
+    with pytest.raises(LPOError, match="with bonus 'none'"):
+        configure("ppo", weighing="sized")
+    with pytest.raises(LPOError, match=r"weighing none does not fit bonus rnd; pass bonus none"):
+        configure(weighing="none")
+    with pytest.raises(LPOError, match="weighing sized-fading does not fit bonus none"):
+        Config(bonus=NoBonus())
+
+
+OF_FORMAT_2 = {  # what the bonus had then, and the same now
+    "lpo": ({"kind": "fixed"}, "fixed"),
+    "default": (
+        {"kind": "sized-fading", "memory": 20000.0, "beta_earned": 0.002, "earned_share": 0.01,
+         "earned_reward": 1.0, "earned_least": 0.5},
+        "sized-fading",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("row", ["lpo", "default", "ppo"])
+def test_files_in_which_the_weights_were_options_of_the_bonus(row):
+    c = configure(row) if row == "ppo" else configure(row, alpha=3.0, beta=0.5)
+    values: dict[str, Any] = config.to_dict(c) | {"format": 2}
+    del values["weighing"]
+    if row != "ppo":
+        rule, kind = OF_FORMAT_2[row]
+        values["bonus"] |= {"alpha": 3.0, "beta": 0.5, "weighing": rule}
+        assert flat(c)["weighing"] == kind
+    assert config.from_dict(values, "here") == c == config.for_acting(values, "here")
+    assert options_of(json.dumps(values), "here") == {**flat(c), **lists(c)}
+    foreign = values | {"bonus": {"kind": "gone", "beta": 2.0}}
+    assert config.for_acting(foreign, "here").weighing == NoWeighing()
+
+
+def lists(c: Config) -> dict[str, Any]:
+    """JSON has lists where options have tuples."""
+    return {k: list(v) for k, v in flat(c).items() if isinstance(v, tuple)}
 
 
 @pytest.mark.parametrize(("old", "new"), [(True, "ends"), (False, "across")])

@@ -50,11 +50,10 @@ class Bins(BonusOptions):
 def test_an_object_keeps_the_numbers_of_the_row_as_the_flag_does():
     assert configure("default", bonus=Bins()) == configure("default", bonus="bins")
     row: Any = configure("default").bonus
-    own: Any = configure("default", bonus=Bins(beta=3.0)).bonus
-    assert (own.beta, row.beta) == (3.0, 0.25)
-    assert own.gamma_int == row.gamma_int and own.weighing == row.weighing
-    fixed: Any = configure("default", bonus=RND(weighing=Fixed(), gamma_int=0.999)).bonus
-    assert fixed.weighing == Fixed() and fixed.gamma_int == 0.999 and fixed.alpha == 1.0
+    own: Any = configure("default", bonus=Bins(lambda_int=0.5)).bonus
+    assert (own.lambda_int, row.lambda_int) == (0.5, 0.95) and own.gamma_int == row.gamma_int
+    c = configure("default", bonus=Bins(), weighing=Fixed(beta=3.0))
+    assert c.weighing == Fixed(alpha=1.0, beta=3.0)
     assert configure("default", ppo=PPOOptions(clip=0.3)).ppo.kl_target == 0.02
 
 
@@ -75,7 +74,7 @@ def test_an_edited_function_is_compiled_anew(monkeypatch):
 
 @pytest.fixture(scope="module")
 def agent():
-    return Agent(SEA, bonus=Bins(beta=2.0), **SMALL).learn(64)
+    return Agent(SEA, bonus=Bins(lambda_int=0.5), **SMALL).learn(64)
 
 
 def test_an_agent_with_an_own_part_loads_where_the_part_is_defined(agent, tmp_path):

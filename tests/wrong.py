@@ -84,7 +84,7 @@ PYTHON = [
     ({"algo": "lpo", "scale_memory": 100.0}, "choose parts with scale size"),
     ({"weighing": "size"}, "did you mean 'sized'"),
     ({"weighing": "balanced"}, "No weighing is called 'balanced'"),
-    ({"weighing": "sized", "earned_share": 0.1}, "choose parts with weighing"),
+    ({"weighing": "sized", "earned_share": 0.1}, "choose weighing sized-fading"),
     ({"weighing": "sized", "weighing_memory": 0.0}, "greater than 0"),
     ({"algo": "ppo", "weighing": "sized"}, "has no effect on ppo"),
     ({"ramp_until": 5.0}, "choose switch ramp"),

@@ -7,8 +7,6 @@ has its own, which a search found (docs/origin.md).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from lpo.bonus import (
@@ -17,11 +15,17 @@ from lpo.bonus import (
     BySize,
     Elliptic,
     FirstVisit,
+    Fixed,
     NoBonus,
+    NoWeighing,
     SizedFading,
+    Weighing,
     WidthNetwork,
 )
+from lpo.envs.task import TaskOptions
 from lpo.errors import LPOError, nearest
+from lpo.math.ppo import PPOOptions
+from lpo.network import Auto, NetworkPart
 from lpo.start import Cover, Reset, StartPart
 from lpo.switch import Every, Growth, Sensitivity, SwitchPart
 
@@ -33,8 +37,15 @@ class Algorithm(NamedTuple):
     bonus: BonusPart
     switch: SwitchPart
     start: StartPart = Reset()
-    values: Mapping[str, Any] = MappingProxyType({})  # of other options, by their short names
+    weighing: Weighing = Fixed()
+    ppo: PPOOptions = PPOOptions()
+    network: NetworkPart = Auto()
+    task: TaskOptions = TaskOptions()
     grids: Algorithm | None = None  # what it is where observations are grids of codes
+
+    def parts(self) -> dict[str, Any]:
+        """Returns the parts of a configuration that the row states."""
+        return {k: v for k, v in self._asdict().items() if k not in ("summary", "grids")}
 
 
 DEFAULT = "default"  # what runs where no row is named
@@ -46,56 +57,44 @@ OF_GRIDS = Algorithm(  # experiments/frontier/README.md: how its numbers were fo
         scale=BySize(),
         episode=FirstVisit(),
         ends="neutral",
-        weighing=SizedFading(beta_earned=0.002, earned_share=0.01, earned_least=0.1),
-        alpha=1.0,
-        beta=0.25,
         gamma_int=0.99,
         learning_rate=3e-4,
     ),
     Every(rollout=4096),
-    values=MappingProxyType(
-        {
-            "num_envs": 32,
-            "gamma_ext": 0.99,
-            "gae_lambda": 0.95,
-            "entropy_coef": 5e-4,
-            "log_std_min": -0.2,
-            "learning_rate": 5e-4,
-            "kl_target": 0.05,
-            "batch_size": 256,
-            "epochs": 4,
-            "advantage_floor": 0.15,
-            "value_gain": 0.0,
-            "angles": "auto",
-        }
+    weighing=SizedFading(
+        alpha=1.0, beta=0.25, beta_earned=0.002, earned_share=0.01, earned_least=0.1
     ),
+    ppo=PPOOptions(
+        gamma_ext=0.99,
+        gae_lambda=0.95,
+        entropy_coef=5e-4,
+        learning_rate=5e-4,
+        kl_target=0.05,
+        batch_size=256,
+        epochs=4,
+        advantage_floor=0.15,
+    ),
+    network=Auto(log_std_min=-0.2, value_gain=0.0),
+    task=TaskOptions(num_envs=32, periodic="auto"),
 )
 ALGORITHMS: dict[str, Algorithm] = {
     "default": Algorithm(
         "RND width on s′, weighed in units of the reward, fading as reward is earned",
-        RND(
-            inputs="next",
-            scale=BySize(),
-            weighing=SizedFading(beta_earned=0.002, earned_share=0.01, earned_least=0.5),
-            alpha=1.0,
-            beta=0.25,
-            gamma_int=0.997,
-            learning_rate=3e-4,
-        ),
+        RND(inputs="next", scale=BySize(), gamma_int=0.997, learning_rate=3e-4),
         Every(rollout=4096),
-        values=MappingProxyType(
-            {
-                "gamma_ext": 0.995,
-                "gae_lambda": 0.7,
-                "log_std_min": -0.2,
-                "learning_rate": 3e-4,
-                "kl_target": 0.02,
-                "batch_size": 64,
-                "advantage_floor": 0.15,
-                "value_gain": 0.0,
-                "angles": "auto",
-            }
+        weighing=SizedFading(
+            alpha=1.0, beta=0.25, beta_earned=0.002, earned_share=0.01, earned_least=0.5
         ),
+        ppo=PPOOptions(
+            gamma_ext=0.995,
+            gae_lambda=0.7,
+            learning_rate=3e-4,
+            kl_target=0.02,
+            batch_size=64,
+            advantage_floor=0.15,
+        ),
+        network=Auto(log_std_min=-0.2, value_gain=0.0),
+        task=TaskOptions(periodic="auto"),
         grids=OF_GRIDS,
     ),
     "lpo": Algorithm("RND width on (s,a), growing rollouts", RND(), Growth()),
@@ -118,7 +117,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         Every(),
         Cover(),
     ),
-    "ppo": Algorithm("no bonus, constant rollouts", NoBonus(), Every()),
+    "ppo": Algorithm("no bonus, constant rollouts", NoBonus(), Every(), weighing=NoWeighing()),
 }
 
 

@@ -43,6 +43,7 @@ from lpo.network.stretches import watch
 from lpo.types import Rollout
 
 LARGEST_BATCH = 4096  # of the default: a configuration's rollout is no shorter than its minibatch
+OWN = ("bonus", "weighing")  # the parts of a configuration that the explorer has
 CRITIC = (  # options of the explorer's critics, beside those of the bonus
     "adam_eps", "batch_size", "epochs", "hidden", "image_features", "learning_rate",
     "max_grad_norm", "network", "normalize_obs", "value_gain", "value_lambda",
@@ -283,8 +284,8 @@ class Explorer:
 
 def check_options(c: configs.Config, options: dict[str, Any]) -> None:
     """Raises LPOError for an option that decides what the trainer does, or that has no effect."""
-    mine = {leaf.short for leaf in configs.leaves(c) if leaf.path[0] == "bonus"}
-    mine |= {name for name, places in configs.choices_of(c).items() if places[0][0][0] == "bonus"}
+    mine = {leaf.short for leaf in configs.leaves(c) if leaf.path[0] in OWN}
+    mine |= {name for name, places in configs.choices_of(c).items() if places[0][0][0] in OWN}
     for name in options:
         if name not in mine and name not in CRITIC:
             raise LPOError(f"{name} is the trainer's to decide; leave it out, or set it there.")
@@ -364,9 +365,9 @@ def estimate(p: Parts, memory: Memory, rollout: Rollout, given: Any) -> tuple[An
     )
     known = slice(len(trajectory.reward) - len(trajectory.value), None)
     trajectory = trajectory._replace(reward=trajectory.reward[known])
-    lambdas = p.streams.lambdas.at[0].set(p.update.value_lambda)
     streams = jax.tree.map(lambda x: x[known], p.streams)
-    found = estimates(trajectory, streams.gammas, streams.lambdas, lambdas[known], streams.ends)
+    lambdas = streams.lambdas, streams.value_lambdas
+    found = estimates(trajectory, streams.gammas, *lambdas, streams.ends)
     a, returns = found.advantages, found.targets[0] if known.start == 0 else None
     if known.start:
         a = jnp.concatenate([(given * rollout.valid)[None], a])

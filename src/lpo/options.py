@@ -71,6 +71,14 @@ IDLE = _IdleMark()
 Idle = Annotated[T, IDLE]
 
 
+class _RareMark:
+    """Few users have a reason to set the option: only ``--help --all`` shows it."""
+
+
+RARE = _RareMark()
+Rare = Annotated[T, RARE]
+
+
 @dataclasses.dataclass(frozen=True)
 class Short:
     """The name of an option on the command line and in flat tables, if it is not the field's name.
@@ -148,6 +156,7 @@ class Option(NamedTuple):
     axis: bool
     host_only: bool
     idle: bool
+    rare: bool
 
     @property
     def plain(self) -> Any:
@@ -177,6 +186,7 @@ def fields_of(cls: type) -> dict[str, Option]:
             axis=any(mark is AXIS for mark in marks),
             host_only=any(mark is HOST_ONLY for mark in marks),
             idle=any(mark is IDLE for mark in marks),
+            rare=any(mark is RARE for mark in marks),
         )
     return found
 
@@ -286,6 +296,7 @@ class Kinds(Generic[T]):
 
     def __init__(self, noun: str, group: str | None = None):
         self.noun, self.group = noun, group
+        self.common: type | None = None  # the class whose options the kinds have in common
         self.ours: dict[str, type[T]] = {}
         self.defined: dict[str, type[T]] = {}  # in code that the user has run or imported
 
@@ -364,6 +375,7 @@ class Part:
 
     kind: ClassVar[str] = ""
     kinds: ClassVar[Kinds[Any]]
+    implied: ClassVar[bool] = False  # it follows from another part, so nobody chooses it
 
     @classmethod
     def adopt(cls, value: Any) -> Any:

@@ -20,6 +20,7 @@ from lpo.types import vector
 STREAMS = Streams(
     gammas=jnp.array([0.5, 0.9]),
     lambdas=jnp.array([0.95, 0.95]),
+    value_lambdas=jnp.array([0.95, 0.95]),
     weights=jnp.array([2.0, 1.0]),
     ends=jnp.array([ENDS, ACROSS]),
 )

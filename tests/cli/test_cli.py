@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from lpo import cli
-from lpo.config import CHOICES, configure
+from lpo.cli.train import read_command
+from lpo.config import CHOICES, configure, leaves
 from lpo.runs import checkpoint
 from lpo.runs.directory import RunDirectory
 
@@ -130,7 +131,21 @@ def test_the_help_shows_the_options_of_the_chosen_parts(capsys):
     assert "bonus (rnd)" in said["lpo"] and "switch (sensitivity)" in said["lpo-s"]
     assert lpo("train", "--bonus", "elliptic", "--start", "cover", "--help") == 0
     text = capsys.readouterr().out
-    assert "--cover-size" in text and "--num-features" in text and "--predictor-passes" not in text
+    assert "--rollin-share" in text and "--num-features" in text
+    assert "--predictor-passes" not in text
+
+
+def test_rare_options_are_shown_on_request_and_accepted_always(capsys):
+    rare = {f"--{leaf.short.replace('_', '-')}" for leaf in leaves(configure()) if leaf.option.rare}
+    assert {"--adam-eps", "--eval-max-steps", "--weighing-memory"} <= rare
+    shown = {}
+    for words in (["--help"], ["--help", "--all"]):
+        assert lpo("train", *words) == 0
+        shown[len(words)] = set(re.findall(r"^  (--[a-z-]+)", capsys.readouterr().out, re.M))
+    assert not rare & shown[1] and shown[2] == shown[1] | rare
+    assert read_command(["--adam-eps", "1e-6"]).config.ppo.adam_eps == 1e-6
+    assert lpo("train", "--all") == 2
+    assert "There is no option" in capsys.readouterr().err
 
 
 def test_the_help_names_the_default_and_every_flag_that_chooses(capsys):
@@ -139,9 +154,8 @@ def test_the_help_names_the_default_and_every_flag_that_chooses(capsys):
     assert lpo("train", "--help") == 0
     about = capsys.readouterr().out.split("options:")[0].split()
     chosen = ["algo", *CHOICES]
-    assert [word.strip("(),.") for word in about if "--" in word and "help" not in word] == [
-        f"--{name}" for name in chosen
-    ]
+    named = [word.strip("(),.") for word in about if "--" in word and "help" not in word]
+    assert named == [*(f"--{name}" for name in chosen), "--all"]
 
 
 @pytest.mark.parametrize(

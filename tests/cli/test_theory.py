@@ -8,9 +8,12 @@ pytest.importorskip("numba")
 
 from lpo import cli
 from lpo.cli.theory import CompareOptions, TheoryOptions, compare, theory
+from lpo.options import fields_of
 from lpo.sweep.theory_worker import Ledger
 from lpo.theory.algorithms import Options
 from lpo.theory.compare import Cell, run_cell
+from lpo.theory.runner import ALGORITHMS
+from lpo.theory.zoo import MAKERS
 
 
 def test_theory_prints_what_a_run_cost(capsys):
@@ -55,7 +58,8 @@ def test_classes_transfer_errors_and_mdps_with_options(capsys):
     "words", [["--mdp", "nowhere"], ["--mdp", "linear:6,bias"], ["--function-class", "spline"],
               ["--mdp", "deepsea:x"], ["--algorithm", "sarsa"],
               ["--gamma", "1.5"], ["--delta", "2"], ["compare", "--algorithms", "sarsa"],
-              ["compare", "--mdps", "nowhere"], ["compare", "--processes", "1000"]],
+              ["compare", "--mdps", "nowhere"], ["compare", "--processes", "1000"],
+              ["compare", "--known", "pair"], ["compare", "--bonus-share", "2"]],
 )  # fmt: skip
 def test_mistakes_are_one_sentence_and_code_two(words, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -66,6 +70,22 @@ def test_mistakes_are_one_sentence_and_code_two(words, capsys, tmp_path, monkeyp
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.parametrize("words", [["theory"], ["theory", "compare"]])
+def test_the_help_names_mdps_and_algorithms(words, capsys):
+    with pytest.raises(SystemExit):
+        cli.main([*words, "--help"])
+    said = "".join(capsys.readouterr().out.split())  # lines are cut within names
+    assert f"Oneof{','.join(MAKERS)}." in said
+    assert f"Oneof{','.join(ALGORITHMS)}." in said
+
+
+def test_command_and_grid_have_the_same_readings():
+    for name, option in fields_of(Options).items():
+        for cls in (TheoryOptions, CompareOptions):
+            own = fields_of(cls)[name]
+            assert (own.default, own.hint, own.help) == (option.default, option.hint, option.help)
+
+
 @pytest.mark.slow
 def test_compare_writes_and_goes_on(tmp_path, capsys):
     runs, law = tmp_path / "runs.jsonl", Options(roll_in="law")
@@ -74,7 +94,7 @@ def test_compare_writes_and_goes_on(tmp_path, capsys):
     runs.write_bytes(first + b'{"cut sho')  # a crash in mid-line
     chosen = CompareOptions(
         mdps=("chain:3",), algorithms=("lpo", "ucbvi"), seeds=2, N=200, episodes=40, M=50,
-        out=tmp_path,
+        roll_in="law", out=tmp_path,
     )  # fmt: skip
     assert compare(chosen) == 0
     said = capsys.readouterr().out

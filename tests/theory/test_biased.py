@@ -124,7 +124,7 @@ def test_the_share_of_the_bonus():
     f, b, known = np.zeros(4), np.ones(4), np.array([True, False])
     np.testing.assert_allclose(half_bonus(f, b, known), [0.5, 0.5, 1, 1])
     np.testing.assert_allclose(half_bonus(f, b, known, 1.0), 1)
-    with pytest.raises(LPOError, match="share from 0 to 1"):
+    with pytest.raises(LPOError, match="between 0 and 1"):
         Options(bonus_share=1.5)
 
 

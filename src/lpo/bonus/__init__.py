@@ -12,11 +12,14 @@ from lpo.bonus.visits import Constant, Visits
 from lpo.bonus.weigh import (
     Fading,
     Fixed,
+    NoWeighing,
     Sized,
     SizedFading,
+    Stream,
     Streams,
     Weigh,
     Weighing,
+    weighted,
 )
 from lpo.bonus.width import WidthNetwork, width_network
 
@@ -36,12 +39,14 @@ __all__ = [
     "Fixed",
     "NoBonus",
     "NoEpisode",
+    "NoWeighing",
     "Scale",
     "ScaleOptions",
     "ScaledOptions",
     "Sensitivity",
     "Sized",
     "SizedFading",
+    "Stream",
     "Streams",
     "Visits",
     "Weigh",
@@ -55,5 +60,6 @@ __all__ = [
     "rnd",
     "scaled",
     "times",
+    "weighted",
     "width_network",
 ]

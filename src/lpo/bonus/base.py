@@ -2,47 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Annotated, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import jax.numpy as jnp
 from jax import Array
 
-from lpo.bonus.weigh import Fixed, NoState, Streams, Weigh, Weighing, fixed
+from lpo.bonus.weigh import NoState, Stream
 from lpo.errors import LPOError
 from lpo.math.advantage import ACROSS, ENDS, NEUTRAL
-from lpo.options import Axis, Kinds, Names, NonNegative, Part, Short, Unit, options
+from lpo.options import Axis, Kinds, Names, Part, Short, Unit, options
 from lpo.problem import Problem
 from lpo.types import Rollout
 
+S = TypeVar("S")  # the state of a bonus: a tree of arrays
 Metrics = dict[str, Array]
 Ends = Literal["across", "ends", "neutral"]
 HOW: dict[Ends, int] = {"across": ACROSS, "ends": ENDS, "neutral": NEUTRAL}
 
 
-class Init(Protocol):
-    def __call__(self, key: Array, /) -> Any: ...
-
-
-class Score(Protocol):
-    def __call__(self, state: Any, rollout: Rollout, /) -> tuple[Array, Any, Metrics]: ...
-
-
-class Update(Protocol):
-    def __call__(self, state: Any, rollout: Rollout, key: Array, /) -> tuple[Any, Metrics]: ...
-
-
-class Bonus(NamedTuple):
+class Bonus(NamedTuple, Generic[S]):
     """``score`` gives each transition of a rollout its bonus; ``update`` then learns from them."""
 
     num_streams: int  # J: how many value streams it adds (0 or 1)
-    init: Init  # key → state
-    score: Score  # (state, rollout) → (b [J, T, N], state, metrics)
-    update: Update  # (state, rollout, key) → (state, metrics)
+    init: Callable[[Array], S]  # from a key
+    score: Callable[[S, Rollout], tuple[Array, S, Metrics]]  # b [J, T, N], state, metrics
+    update: Callable[[S, Rollout, Array], tuple[S, Metrics]]  # (state, rollout, key)
 
 
-def scored(bonus: Bonus, state: Any, rollout: Rollout) -> tuple[Array, Any, Metrics]:
+def scored(bonus: Bonus[S], state: S, rollout: Rollout) -> tuple[Array, S, Metrics]:
     """Returns what ``bonus.score`` does. Raises LPOError where that is not by its contract."""
-    found: Any = bonus.score(state, rollout)
+    found = bonus.score(state, rollout)
     if not isinstance(found, tuple) or len(found) != 3:
         raise LPOError(
             "The score of the bonus must return three things: b, its state, and a dictionary of "
@@ -61,49 +51,35 @@ class BonusPart(Part):
     """The options of a bonus. ``make`` returns the bonus itself."""
 
     kinds: ClassVar[Kinds[BonusPart]] = Kinds("bonus", "lpo.bonuses")
+    weighed: ClassVar[bool] = True  # it has a value stream, whose advantage is weighed
 
     def make(self, problem: Problem) -> Bonus:
         raise NotImplementedError
 
-    def streams(self, gamma: Any, lambda_: Any) -> Streams:
-        """Returns the value streams; ``gamma`` and ``lambda_`` are those of the reward."""
+    def streams(self) -> tuple[Stream, ...]:
+        """Returns the value streams that the bonus adds to the reward's."""
         raise NotImplementedError
-
-    def weigh(self) -> Weigh:
-        """Returns how the advantages of the streams are weighed."""
-        return fixed()
 
 
 @options
 class BonusOptions(BonusPart):
-    """Options of every bonus: how it enters Â = α Â_ext + β Â_int (line 8 of Algorithm 7)."""
+    """Options of every bonus: its value stream."""
 
     gamma_int: Axis[Unit] = 0.999
     """Discount of the bonus stream."""
     lambda_int: Axis[Unit] = 0.95
     """λ of the bonus stream's advantage estimates."""
-    alpha: Axis[NonNegative] = 2.0
-    """Weight of the reward advantage in Â = α Â_ext + β Â_int."""
-    beta: Axis[NonNegative] = 1.0
-    """Weight of the bonus advantage."""
     ends: Annotated[Ends, Short("intrinsic_ends")] = "across"
     """The return of the bonus at the end of an episode. across: it continues in the next episode.
     ends: it ends too. neutral: it is cut, as by a time limit."""
     keys: Annotated[Names, Short("bonus_keys")] = ()
     """Parts of a Dict observation that the bonus reads, as in `position arm`; by default all."""
-    weighing: Weighing = Fixed()
-    """How the two advantages are weighed."""
 
-    def weigh(self) -> Weigh:
-        return self.weighing.make()
+    def streams(self) -> tuple[Stream, ...]:
+        return (Stream(self.gamma_int, self.lambda_int, self.lambda_int, HOW[self.ends]),)
 
-    def streams(self, gamma: Any, lambda_: Any) -> Streams:
-        return Streams(
-            gammas=jnp.array([gamma, self.gamma_int]),
-            lambdas=jnp.array([lambda_, self.lambda_int]),
-            weights=jnp.array([self.alpha, self.beta]),
-            ends=jnp.array([ENDS, HOW[self.ends]]),
-        )
+
+BonusPart.kinds.common = BonusOptions
 
 
 @BonusPart.kinds.add
@@ -112,16 +88,16 @@ class NoBonus(BonusPart):
     """No bonus: no second value stream, no state, no cost."""
 
     kind: ClassVar[str] = "none"
+    weighed: ClassVar[bool] = False
 
     def make(self, problem: Problem) -> Bonus:
         return none()
 
-    def streams(self, gamma: Any, lambda_: Any) -> Streams:
-        one = jnp.array([1.0])
-        return Streams(jnp.array([gamma]), jnp.array([lambda_]), one, jnp.array([ENDS]))
+    def streams(self) -> tuple[Stream, ...]:
+        return ()
 
 
-def one() -> Bonus:
+def one() -> Bonus[NoState]:
     """Returns the bonus b = 1."""
 
     def score(state: NoState, rollout: Rollout) -> tuple[Array, NoState, Metrics]:
@@ -130,7 +106,7 @@ def one() -> Bonus:
     return Bonus(1, lambda key: NoState(), score, lambda state, rollout, key: (state, {}))
 
 
-def none() -> Bonus:
+def none() -> Bonus[NoState]:
     """Returns the bonus that adds no stream."""
 
     def score(state: NoState, rollout: Rollout) -> tuple[Array, NoState, Metrics]:

@@ -5,7 +5,8 @@ Each function here takes bonuses and returns a bonus. No state of one is in the 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Callable
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -20,32 +21,36 @@ from lpo.options import Short, Unit, options
 from lpo.problem import Problem
 from lpo.types import Rollout
 
+A = TypeVar("A")  # the state of a bonus
+B = TypeVar("B")  # of another one, or of a scale
+Join = Callable[[Array, Array], Array]
 
-class Both(NamedTuple):
-    life: Any  # state of the first bonus
-    episode: Any  # and of the second
+
+class Both(NamedTuple, Generic[A, B]):
+    life: A  # state of the first bonus
+    episode: B  # and of the second
 
 
-def times(life: Bonus, episode: Bonus) -> Bonus:
+def times(life: Bonus[A], episode: Bonus[B]) -> Bonus[Both[A, B]]:
     """Returns the bonus b = b₁·b₂."""
     return _joined(life, episode, jnp.multiply)
 
 
-def plus(one: Bonus, other: Bonus) -> Bonus:
+def plus(one: Bonus[A], other: Bonus[B]) -> Bonus[Both[A, B]]:
     """Returns the bonus b = b₁ + b₂."""
     return _joined(one, other, jnp.add)
 
 
-def _joined(one: Bonus, other: Bonus, join: Any) -> Bonus:
-    def init(key: Array) -> Both:
+def _joined(one: Bonus[A], other: Bonus[B], join: Join) -> Bonus[Both[A, B]]:
+    def init(key: Array) -> Both[A, B]:
         return Both(one.init(key), other.init(jax.random.fold_in(key, 1)))
 
-    def score(state: Both, rollout: Rollout):
+    def score(state: Both[A, B], rollout: Rollout):
         a, life, found = one.score(state.life, rollout)
         b, episode, more = other.score(state.episode, rollout)
         return join(a, b), Both(life, episode), found | more
 
-    def update(state: Both, rollout: Rollout, key: Array):
+    def update(state: Both[A, B], rollout: Rollout, key: Array):
         life, found = one.update(state.life, rollout, key)
         episode, more = other.update(state.episode, rollout, jax.random.fold_in(key, 1))
         return Both(life, episode), found | more
@@ -53,10 +58,10 @@ def _joined(one: Bonus, other: Bonus, join: Any) -> Bonus:
     return Bonus(1, init, score, update)
 
 
-def difference(bonus: Bonus, share: Scalar) -> Bonus:
+def difference(bonus: Bonus[A], share: Scalar) -> Bonus[A]:
     """Returns NovelD's bonus max{b(s′) − share·b(s), 0} of a bonus that reads s′ (Zhang 2021)."""
 
-    def score(state: Any, rollout: Rollout):
+    def score(state: A, rollout: Rollout):
         here, _, _ = bonus.score(state, rollout._replace(next_obs=rollout.obs))
         there, state, metrics = bonus.score(state, rollout)
         return jnp.maximum(there - share * here, 0.0), state, metrics
@@ -64,25 +69,25 @@ def difference(bonus: Bonus, share: Scalar) -> Bonus:
     return bonus._replace(score=score)
 
 
-class ScaledState(NamedTuple):
-    novelty: Any  # of the bonus that is scaled
+class ScaledState(NamedTuple, Generic[A, B]):
+    novelty: A  # of the bonus that is scaled
     discounted: Array  # [N] Σ γ^i b_{t−i}, summed over time in each environment
-    returns: Any  # what the scale remembers
+    returns: B  # what the scale remembers
 
 
-def scaled(bonus: Bonus, scale: Scale, num_envs: int) -> Bonus:
+def scaled(bonus: Bonus[A], scale: Scale[B], num_envs: int) -> Bonus[ScaledState[A, B]]:
     """Returns ``bonus`` divided by its scale."""
 
-    def init(key: Array) -> ScaledState:
+    def init(key: Array) -> ScaledState[A, B]:
         return ScaledState(bonus.init(key), jnp.zeros(num_envs), scale.init())
 
-    def score(state: ScaledState, rollout: Rollout):
+    def score(state: ScaledState[A, B], rollout: Rollout):
         b, novelty, metrics = bonus.score(state.novelty, rollout)
         out = scale.apply(state.discounted, state.returns, b[0], rollout.valid)
-        state = ScaledState(novelty, out.discounted, out.returns)
-        return out.bonus[None], state, metrics | out.metrics
+        after = ScaledState(novelty, out.discounted, out.returns)
+        return out.bonus[None], after, metrics | out.metrics
 
-    def update(state: ScaledState, rollout: Rollout, key: Array):
+    def update(state: ScaledState[A, B], rollout: Rollout, key: Array):
         novelty, metrics = bonus.update(state.novelty, rollout, key)
         return state._replace(novelty=novelty), metrics
 

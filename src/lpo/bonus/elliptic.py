@@ -21,7 +21,7 @@ from lpo.bonus.base import Bonus, BonusPart
 from lpo.bonus.shape import Shape, WidthOptions, shaped, width_metrics
 from lpo.math.arrays import lift
 from lpo.math.features import FeatureOptions, Features, Fourier
-from lpo.options import Axis, Positive, Short, options
+from lpo.options import Axis, Positive, Rare, Short, options
 from lpo.problem import Problem
 from lpo.types import Rollout
 
@@ -34,7 +34,7 @@ class Elliptic(WidthOptions):
     """The width of a linear class over fixed features (PC-PG's bonus)."""
 
     kind: ClassVar[str] = "elliptic"
-    epsilon: Annotated[Axis[Positive], Short("bonus_epsilon")] = 1.0
+    epsilon: Annotated[Rare[Axis[Positive]], Short("bonus_epsilon")] = 1.0
     """ε of the width: how much two functions may differ on the data (sum of squares)."""
     features: FeatureOptions = Fourier()
     """Features of the inputs of the bonus."""

@@ -16,7 +16,7 @@ from jax import Array
 from lpo.bonus.base import Bonus, Metrics, one
 from lpo.math.episodes import alike, over_episodes
 from lpo.math.hashing import hash_keys, hashed
-from lpo.options import Kinds, Part, PositiveInt, Short, options
+from lpo.options import Kinds, Part, PositiveInt, Rare, Short, options
 from lpo.problem import Problem
 from lpo.types import Rollout
 
@@ -53,7 +53,7 @@ class FirstVisit(EpisodePart):
     fall: Annotated[Fall, Short("visit_fall")] = "first"
     """At the n-th visit the factor is 1 for n = 1 and else 0 (first), 1/√n (root) or 1/n
     (inverse)."""
-    memory: Annotated[PositiveInt, Short("visit_memory")] = 4096
+    memory: Annotated[Rare[PositiveInt], Short("visit_memory")] = 4096
     """Observations that an episode remembers; of a longer one the oldest are forgotten."""
 
     def make(self, problem: Problem) -> Bonus:

@@ -9,7 +9,7 @@ from jax import Array
 from lpo.bonus.base import Bonus, BonusPart
 from lpo.bonus.compose import ScaledOptions
 from lpo.bonus.inverse import InverseModel, inverse_model
-from lpo.options import Axis, Positive, PositiveInt, Short, options
+from lpo.options import Axis, Positive, PositiveInt, Rare, Short, options
 from lpo.problem import Problem
 from lpo.types import Rollout
 
@@ -22,7 +22,7 @@ class ICM(ScaledOptions):
     kind: ClassVar[str] = "icm"
     learning_rate: Annotated[Axis[Positive], Short("predictor_learning_rate")] = 3e-4
     """Adam's step size for the models."""
-    features: Annotated[PositiveInt, Short("predictor_features")] = 32
+    features: Annotated[Rare[PositiveInt], Short("predictor_features")] = 32
     """Numbers that the encoder keeps of an observation."""
 
     def novelty(self, problem: Problem) -> Bonus:

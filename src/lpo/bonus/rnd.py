@@ -17,7 +17,7 @@ from lpo.bonus.eye import Eye, eye
 from lpo.math.descent import PLAIN, Adam, Compute
 from lpo.math.features import Inputs
 from lpo.math.minibatch import sweep
-from lpo.options import Axis, Count, Layers, Positive, PositiveInt, Short, options
+from lpo.options import Axis, Count, Layers, Positive, PositiveInt, Rare, Short, options
 from lpo.problem import Problem
 from lpo.types import Rollout
 
@@ -36,9 +36,9 @@ class RND(ScaledOptions):
     """Passes over each rollout when the predictor is trained."""
     batch_size: Annotated[PositiveInt, Short("predictor_batch_size")] = 64
     """Minibatch size of the predictor."""
-    hidden: Annotated[Layers, Short("predictor_hidden")] = (64, 64)
+    hidden: Annotated[Rare[Layers], Short("predictor_hidden")] = (64, 64)
     """Hidden layers of f and f′ (relu)."""
-    features: Annotated[PositiveInt, Short("predictor_features")] = 64
+    features: Annotated[Rare[PositiveInt], Short("predictor_features")] = 64
     """Number of outputs of f and f′."""
 
     def novelty(self, problem: Problem) -> Bonus:
@@ -69,7 +69,7 @@ def rnd(
     hidden: tuple[int, ...],
     num_features: int,
     compute: Compute = PLAIN,
-) -> Bonus:
+) -> Bonus[RNDState]:
     """Returns the bonus on the inputs that ``eye`` reads."""
     adam = Adam(learning_rate, eps=1e-5)
 

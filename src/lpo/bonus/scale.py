@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -32,21 +32,23 @@ from lpo.math.normalize import (
     no_average,
     update_moments,
 )
-from lpo.options import Axis, Kinds, Part, Positive, Short, options
+from lpo.options import Axis, Kinds, Part, Positive, Rare, Short, options
+
+B = TypeVar("B")  # what a scale remembers: arrays
 
 
-class Scaled(NamedTuple):
+class Scaled(NamedTuple, Generic[B]):
     bonus: Array  # [T, N] divided by the scale
     discounted: Array  # [N]
-    returns: Any
+    returns: B
     metrics: dict[str, Array]
 
 
-class Scale(NamedTuple):
+class Scale(NamedTuple, Generic[B]):
     """``apply(discounted, returns, b, valid)`` divides ``b`` [T, N], which is 0 where not valid."""
 
-    init: Callable[[], Any]  # → what it remembers, kept in a bonus's state as ``returns``
-    apply: Callable[[Array, Any, Array, Array], Scaled]
+    init: Callable[[], B]  # → what it remembers, kept in a bonus's state as ``returns``
+    apply: Callable[[Array, B, Array, Array], Scaled[B]]
 
 
 class ScaleOptions(Part):
@@ -81,7 +83,7 @@ def discounted_sums(start: Array, b: Array, valid: Array, gamma: Scalar) -> tupl
     return jax.lax.scan(forward, start, (b, valid))
 
 
-def by_returns(gamma: Scalar) -> Scale:
+def by_returns(gamma: Scalar) -> Scale[Moments]:
     """Returns the scale √Var(c), where c are the discounted sums so far."""
 
     def apply(discounted: Array, returns: Moments, b: Array, valid: Array) -> Scaled:
@@ -99,7 +101,7 @@ class BySize(ScaleOptions):
     """The recent size of the bonus over 1−γ: its discounted sums are about 1 on any task."""
 
     kind: ClassVar[str] = "size"
-    memory: Annotated[Axis[Positive], Short("scale_memory")] = 20_000.0
+    memory: Annotated[Rare[Axis[Positive]], Short("scale_memory")] = 20_000.0
     """Half-life of what counts as recent, in environment steps."""
 
     def check(self, run: Any) -> None:
@@ -113,7 +115,7 @@ class BySize(ScaleOptions):
         return by_size(gamma, self.memory)
 
 
-def by_size(gamma: Scalar, half_life: Scalar) -> Scale:
+def by_size(gamma: Scalar, half_life: Scalar) -> Scale[Average]:
     """Returns the scale √E b² / (1 − γ), where the mean forgets with ``half_life`` samples."""
 
     def apply(discounted: Array, returns: Average, b: Array, valid: Array) -> Scaled:

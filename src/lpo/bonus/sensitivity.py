@@ -18,7 +18,7 @@ from lpo.bonus.inverse import inverse_model
 from lpo.math.arrays import Scalar
 from lpo.math.episodes import alike, over_episodes
 from lpo.math.features import EvenInt, fourier
-from lpo.options import Axis, Positive, Short, options
+from lpo.options import Axis, Positive, Rare, Short, options
 from lpo.problem import Problem
 from lpo.types import Rollout
 
@@ -34,9 +34,9 @@ class Sensitivity(EpisodePart):
     kind: ClassVar[str] = "sensitivity"
     encoder: Annotated[Encoder, Short("episode_encoder")] = "fourier"
     """φ: random Fourier features of s′, or the encoder of an inverse model (E3B's)."""
-    size: Annotated[EvenInt, Short("episode_features")] = 64
+    size: Annotated[Rare[EvenInt], Short("episode_features")] = 64
     """Number of features; an even number."""
-    ridge: Annotated[Axis[Positive], Short("episode_ridge")] = 0.1
+    ridge: Annotated[Rare[Axis[Positive]], Short("episode_ridge")] = 0.1
     """λ = 1/ρ²."""
 
     def make(self, problem: Problem) -> Bonus:

@@ -15,7 +15,7 @@ from lpo.bonus.base import Bonus, BonusPart, one
 from lpo.bonus.compose import ScaledOptions
 from lpo.math.features import Inputs, Reader
 from lpo.math.hashing import hash_keys, hashed
-from lpo.options import Short, options
+from lpo.options import Rare, Short, options
 from lpo.problem import Problem
 from lpo.types import Rollout
 
@@ -30,7 +30,7 @@ class Visits(ScaledOptions):
     kind: ClassVar[str] = "visits"
     inputs: Annotated[Inputs, Short("bonus_inputs")] = "next"
     """What the bonus reads: (s,a), s′ or s."""
-    bits: Annotated[Bits, Short("visit_bits")] = 20
+    bits: Annotated[Rare[Bits], Short("visit_bits")] = 20
     """Bits of the hash: there are 2^bits counters."""
 
     def novelty(self, problem: Problem) -> Bonus:

@@ -16,37 +16,64 @@ fading: β becomes β + (β′ − β)·min{1, m/m′}: β where no reward is ea
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any, ClassVar, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
+from lpo.errors import LPOError, named
 from lpo.math.arrays import Scalar
 from lpo.math.normalize import Average, add_to_average, no_average
-from lpo.options import Axis, Kinds, NonNegative, Part, Positive, Short, Unit, options
+from lpo.options import Axis, Kinds, NonNegative, Part, Positive, Rare, Short, Unit, options
 from lpo.types import Rollout
+
+
+class Stream(NamedTuple):
+    """A value stream: how its returns are discounted."""
+
+    gamma: Scalar
+    lambda_: Scalar  # of the advantage estimates
+    value_lambda: Scalar  # of the returns that its critic learns
+    ends: int  # how the returns treat the end of an episode
 
 
 class Streams(NamedTuple):
     """The value streams of a run: the reward first, then the bonus where there is one."""
 
     gammas: Array  # [S]
-    lambdas: Array  # [S] of the advantage estimates
+    lambdas: Array  # [S]
+    value_lambdas: Array  # [S]
+    ends: Array  # [S]
     weights: Array  # [S] α, β
-    ends: Array  # [S] how the returns of a stream treat the end of an episode
+
+
+def weighted(streams: Sequence[Stream], weights: Sequence[Scalar]) -> Streams:
+    """Returns the streams of a run with their weights."""
+    return Streams(
+        gammas=jnp.array([s.gamma for s in streams]),
+        lambdas=jnp.array([s.lambda_ for s in streams]),
+        value_lambdas=jnp.array([s.value_lambda for s in streams]),
+        ends=jnp.array([s.ends for s in streams]),
+        weights=jnp.array(weights),
+    )
 
 
 class NoState(NamedTuple):
     pass
 
 
-class Weigh(NamedTuple):
+S = TypeVar("S")  # the state of a rule: arrays
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+class Weigh(NamedTuple, Generic[S]):
     """``update(state, streams, advantages [S, T, N], rollout)`` → (weights [S], state, metrics)."""
 
-    init: Callable[[], Any]
-    update: Callable[[Any, Streams, Array, Rollout], tuple[Array, Any, dict[str, Array]]]
+    init: Callable[[], S]
+    update: Callable[[S, Streams, Array, Rollout], tuple[Array, S, dict[str, Array]]]
 
 
 class Weighing(Part):
@@ -54,13 +81,43 @@ class Weighing(Part):
 
     kinds: ClassVar[Kinds[Weighing]] = Kinds("weighing")
 
+    @property
+    def weights(self) -> tuple[Scalar, ...]:
+        """The weights of the streams, before the rule changes them."""
+        raise NotImplementedError
+
     def make(self) -> Weigh:
         raise NotImplementedError
+
+    def check(self, run: Any) -> None:
+        if run.bonus.weighed == self.implied:
+            other = f"pass {named('bonus')} none" if self.implied else "leave it out"
+            raise LPOError(
+                f"{named('weighing')} {self.kind} does not fit {named('bonus')} {run.bonus.kind}; "
+                f"{other}."
+            )
+
+
+@options
+class Weights(Weighing):
+    """Options of every rule: the weights in Â = α Â_ext + β Â_int."""
+
+    alpha: Axis[NonNegative] = 2.0
+    """Weight of the reward advantage in Â = α Â_ext + β Â_int."""
+    beta: Axis[NonNegative] = 1.0
+    """Weight of the bonus advantage."""
+
+    @property
+    def weights(self) -> tuple[Scalar, ...]:
+        return self.alpha, self.beta
+
+
+Weighing.kinds.common = Weights
 
 
 @Weighing.kinds.add
 @options
-class Fixed(Weighing):
+class Fixed(Weights):
     """α and β as they are."""
 
     kind: ClassVar[str] = "fixed"
@@ -69,17 +126,17 @@ class Fixed(Weighing):
         return fixed()
 
 
-def fixed() -> Weigh:
+def fixed() -> Weigh[NoState]:
     """Returns the weights (α, β)."""
     return Weigh(NoState, lambda state, streams, a, rollout: (streams.weights, state, {}))
 
 
-Memory = Annotated[Axis[Positive], Short("weighing_memory")]
+Memory = Annotated[Rare[Axis[Positive]], Short("weighing_memory")]
 
 
 @Weighing.kinds.add
 @options
-class Sized(Weighing):
+class Sized(Weights):
     """β over the size of the bonus advantage: β is in units of the reward."""
 
     kind: ClassVar[str] = "sized"
@@ -95,7 +152,7 @@ class SizedState(NamedTuple):
     int: Average  # of Â_int²
 
 
-def sized(half_life: Scalar) -> Weigh:
+def sized(half_life: Scalar) -> Weigh[SizedState]:
     """Returns the weights (α, β/σ_int)."""
 
     def update(state: SizedState, streams: Streams, a: Array, rollout: Rollout):
@@ -109,7 +166,7 @@ def sized(half_life: Scalar) -> Weigh:
 
 @Weighing.kinds.add
 @options
-class Fading(Weighing):
+class Fading(Weights):
     """β at first, and a smaller weight once the agent earns reward."""
 
     kind: ClassVar[str] = "fading"
@@ -152,7 +209,7 @@ def earned(rollout: Rollout, gamma: Scalar, full: Scalar, least: Scalar = 0.0) -
 
 def fading(
     half_life: Scalar, later: Scalar, share: Scalar, full: Scalar, least: Scalar = 0.0
-) -> Weigh:
+) -> Weigh[Average]:
     """Returns the weights (α, β + (``later`` − β)·min{1, m/``share``})."""
 
     def update(state: Average, streams: Streams, a: Array, rollout: Rollout):
@@ -182,10 +239,26 @@ class SizedFading(Sized, Fading):
         )
 
 
-def one_after_the_other(first: Weigh, second: Weigh) -> Weigh:
+@Weighing.kinds.add
+@options
+class NoWeighing(Weighing):
+    """The reward's advantage as it is, where there is no bonus."""
+
+    kind: ClassVar[str] = "none"
+    implied: ClassVar[bool] = True
+
+    @property
+    def weights(self) -> tuple[Scalar, ...]:
+        return (1.0,)
+
+    def make(self) -> Weigh:
+        return fixed()
+
+
+def one_after_the_other(first: Weigh[A], second: Weigh[B]) -> Weigh[tuple[A, B]]:
     """Returns the rule ``second`` on the weights that ``first`` gives."""
 
-    def update(state: tuple[Any, Any], streams: Streams, a: Array, rollout: Rollout):
+    def update(state: tuple[A, B], streams: Streams, a: Array, rollout: Rollout):
         weights, one, found = first.update(state[0], streams, a, rollout)
         streams = streams._replace(weights=weights)
         weights, two, more = second.update(state[1], streams, a, rollout)

@@ -34,7 +34,7 @@ from lpo.math.features import CLIP
 from lpo.math.minibatch import sweep
 from lpo.math.nets import Net, apply_net, orthogonal_net
 from lpo.math.normalize import Moments, init_moments, normalize, update_moments
-from lpo.options import Axis, Count, Layers, Positive, PositiveInt, Short, options
+from lpo.options import Axis, Count, Layers, Positive, PositiveInt, Rare, Short, options
 from lpo.problem import Problem
 from lpo.types import Rollout
 
@@ -51,7 +51,7 @@ class WidthNetwork(WidthOptions):
     """Passes over each rollout when the width network is trained."""
     batch_size: Annotated[PositiveInt, Short("predictor_batch_size")] = 64
     """Minibatch size of the width network."""
-    hidden: Annotated[Layers, Short("predictor_hidden")] = (64, 64)
+    hidden: Annotated[Rare[Layers], Short("predictor_hidden")] = (64, 64)
     """Hidden layers of the width network (relu)."""
 
     def novelty(self, problem: Problem) -> Bonus:

@@ -25,6 +25,13 @@ POSITIONAL = _PositionalMark()
 Positional = Annotated[T, POSITIONAL]
 
 
+@dataclasses.dataclass(frozen=True)
+class Listed:
+    """The help lists these names after the text of the option."""
+
+    names: tuple[str, ...]
+
+
 IMPORTS = (
     "Every command takes --import PACKAGE or --import FILE.py, for environments, bonuses and other "
     "parts of your own."
@@ -55,13 +62,16 @@ def flag(short: str) -> str:
     return "--" + short.replace("_", "-")
 
 
-def add_option(group: Any, option: Option, short: str, shown: Any) -> None:
+def add_option(group: Any, option: Option, short: str, shown: Any, hidden: bool = False) -> None:
     """Adds the flag of an option. A flag that is not given is absent from the result."""
     text = option.help.replace("%", "%%")
     text += " Host only." if option.host_only else ""
+    for mark in getattr(option.hint, "__metadata__", ()):
+        text += f" One of {', '.join(mark.names)}." if isinstance(mark, Listed) else ""
     if shown is not dataclasses.MISSING and shown is not None and shown != ():
         words = " ".join(map(str, shown)) if isinstance(shown, tuple) else shown
         text += f" (default: {words})"
+    text = argparse.SUPPRESS if hidden else text
     more: dict[str, Any] = {"help": text, "default": argparse.SUPPRESS, "dest": short}
     if is_positional(option):
         del more["dest"]

@@ -11,35 +11,40 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from lpo.cli.parser import parse
-from lpo.options import Count, NonNegative, Positive, PositiveInt, Unit, options
-from lpo.theory.algorithms import Critic, Estimator, Known, Options, Reuse, RollIn
+from lpo.cli.parser import Listed, parse
+from lpo.options import Count, NonNegative, Positive, PositiveInt, Unit, fields_of, options
+from lpo.theory.algorithms import Options
 from lpo.theory.compare import cells, parse_mdp
 from lpo.theory.constants import READINGS, Constants, bill
 from lpo.theory.mdp import MDP
-from lpo.theory.runner import ALGORITHMS, function_class, run, summary
+from lpo.theory.runner import ALGORITHMS, CLASSES, function_class, run, summary
+from lpo.theory.zoo import MAKERS
 
 
 @options
-class TheoryOptions:
+class Shared(Options):
+    """Options of one run and of a grid of them."""
+
+    M: PositiveInt = 1000
+    """Trajectories per dataset, the same for all algorithms that use one."""
+
+
+@options
+class TheoryOptions(Shared):
     """Run one algorithm on one MDP with exact values and print samples, switches and gaps."""
 
-    mdp: str = "deepsea:8"
-    """Name, name:size or name:size,option=value: chain, deepsea:8, linear:20,bias=0.1."""
-    algorithm: str = "lpo"
-    """One of lpo, lpo-patient, lpo-always, eniac, pcpg, copoe, lsvi-ucb, ucbvi and kong."""
+    mdp: Annotated[str, Listed(tuple(MAKERS))] = "deepsea:8"
+    """Name, name:size or name:size,option=value, as in linear:20,bias=0.1."""
+    algorithm: Annotated[str, Listed(tuple(ALGORITHMS))] = "lpo"
+    """Which algorithm to run."""
     N: PositiveInt = 10_000
-    """Outer iterations: d-samples, or episodes for lsvi-ucb, ucbvi and kong."""
+    """Outer iterations: d-samples, or episodes of the value-based methods."""
     seed: Count = 0
     """Seed of all random numbers."""
-    critic: Critic = "sampled"
-    """Estimate values from sampled trajectories, or compute them exactly."""
     constants: Literal["practical", "theory"] = "practical"
     """Run with practical constants, or only print the constants of the proofs."""
-    M: PositiveInt = 1000
-    """Trajectories per dataset."""
     K: PositiveInt = 20
     """Inner iterations."""
     eta: Positive = 30.0
@@ -58,24 +63,8 @@ class TheoryOptions:
     """Suboptimality that --constants theory is computed for."""
     gamma: Unit | None = None
     """Discount (default: that of the MDP)."""
-    estimator: Estimator = "robust"
-    """Return estimator of Algorithm 5; last and alg5 are the paper's."""
-    reuse: Reuse = "ess"
-    """Resample by effective sample size, or after kappa iterations."""
-    roll_in: RollIn = "rollout"
-    """Reach the first pairs of the trajectories by rollouts, or draw them from their exact law."""
-    known: Known = "state"
-    """Bonus indicator on the state (eq. E5) or on the pair (Alg. 1)."""
-    rounding: bool = False
-    """Round samples to the cover of eq. (E2)."""
-    patience: NonNegative = 0.0
-    """Wait until the additions to the sampled set grow by this share (0, as in the paper: by 1)."""
-    bonus_share: NonNegative = 0.5
-    """Share of the bonus in the critic on known states (1: the critic is not pessimistic)."""
-    transfer: bool = False
-    """Also measure the transfer error of Definition B.1 along the run."""
-    function_class: str = ""
-    """box, linear, kernel, neural, glm or finite (default: linear if the MDP has features)."""
+    function_class: Annotated[str, Listed(tuple(CLASSES))] = ""
+    """Function class (default: linear if the MDP has features, else box)."""
     seconds: Positive = 600.0
     """Time limit: stop at the first policy change after this many seconds."""
     json: bool = False
@@ -83,12 +72,19 @@ class TheoryOptions:
 
 
 @options
-class CompareOptions:
-    """Run every algorithm on every MDP over seeds; write runs, table and figures."""
+class CompareOptions(Shared):
+    """Run every algorithm on every MDP over seeds; write runs, table and figures.
 
-    mdps: tuple[str, ...] = ("deepsea:8", "riverswim:6", "linear:20")
-    """Names or name:size."""
-    algorithms: tuple[str, ...] = tuple(a for a in ALGORITHMS if a != "lpo-always")
+    Options of the algorithms are those of the policy-gradient methods.
+    """
+
+    mdps: Annotated[tuple[str, ...], Listed(tuple(MAKERS))] = (
+        "deepsea:8", "riverswim:6", "linear:20",
+    )  # fmt: skip
+    """Name, name:size or name:size,option=value, as in linear:20,bias=0.1."""
+    algorithms: Annotated[tuple[str, ...], Listed(tuple(ALGORITHMS))] = tuple(
+        a for a in ALGORITHMS if a != "lpo-always"
+    )
     """Algorithms to run."""
     seeds: PositiveInt = 3
     """Number of seeds: 0 to seeds-1."""
@@ -96,14 +92,6 @@ class CompareOptions:
     """d-samples of the policy-gradient methods."""
     episodes: PositiveInt = 3000
     """Episodes of the value-based methods."""
-    M: PositiveInt = 1000
-    """Trajectories per dataset, the same for all methods that use one."""
-    critic: Critic = "sampled"
-    """Critic of the policy-gradient methods."""
-    estimator: Estimator = "robust"
-    """Return estimator of the policy-gradient methods."""
-    roll_in: RollIn = "law"
-    """How the policy-gradient methods reach the first pairs of their trajectories."""
     seconds: Positive = 120.0
     """Time limit of one run."""
     processes: PositiveInt | None = None
@@ -129,16 +117,17 @@ def theory(o: TheoryOptions) -> int:
         show(f"{mdp.name}: Constants.theory()", figures, o.json, note)
         return 0
     constants = practical(mdp, o)
-    options = Options(
-        o.critic, o.estimator, o.reuse, o.roll_in, o.known,
-        rounding=o.rounding, patience=o.patience, bonus_share=o.bonus_share, transfer=o.transfer,
-    )  # fmt: skip
-    trace = run(o.algorithm, mdp, constants, o.seed, options, o.seconds, F=o.function_class)
+    trace = run(o.algorithm, mdp, constants, o.seed, readings(o), o.seconds, F=o.function_class)
     figures = {"algorithm": o.algorithm, "constants": constants.kind, "critic": o.critic}
     late = f"Stopped by the time limit at iteration {trace.iterations}."
     note = "" if trace.iterations >= o.N else late
     show(f"{o.algorithm} on {mdp.name}", figures | summary(trace), o.json, note)
     return 0
+
+
+def readings(o: Shared) -> Options:
+    """Returns the options of the algorithms alone."""
+    return Options(**{name: getattr(o, name) for name in fields_of(Options)})
 
 
 def practical(mdp: MDP, o: TheoryOptions) -> Constants:
@@ -153,8 +142,7 @@ def compare(o: CompareOptions) -> int:
     from lpo.report.theory import write
     from lpo.sweep.theory import run_grid
 
-    options = Options(critic=o.critic, estimator=o.estimator, roll_in=o.roll_in)
-    grid = cells(o.algorithms, o.mdps, o.seeds, o.N, o.episodes, o.M, o.seconds, options)
+    grid = cells(o.algorithms, o.mdps, o.seeds, o.N, o.episodes, o.M, o.seconds, readings(o))
     rows = run_grid(grid, o.out, o.processes, f"lpo theory compare --out {shlex.quote(str(o.out))}")
     if isinstance(rows, int):
         return rows

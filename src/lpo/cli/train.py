@@ -23,7 +23,8 @@ MATTER = ("env", "steps", "seed", "out", "bonus")
 OTHERS = ", ".join(map(flag, ("algo", *CHOICES)))
 SUMMARY = f"""Train an agent. Without arguments: the default agent on SparseHopper, about a minute.
 Options depend on the algorithm and its parts. To see the options of other parts, name the parts in
-front of --help (flags: {OTHERS})."""
+front of --help (flags: {OTHERS}). --help --all also shows options that few have a reason to set."""
+ALL = "--all"
 
 
 @options
@@ -61,6 +62,8 @@ def read_command(arguments: Sequence[str]) -> Command:
         import_package(chosen.wrapper)
     base = base_config(chosen)
     parser = Parser("train", SUMMARY)
+    everything = ALL in arguments and {"-h", "--help"} & set(arguments)
+    arguments = [word for word in arguments if word != ALL] if everything else arguments
     own = fields_of(RunOptions)
     groups: dict[str, Any] = {}
     by_short: dict[str, Leaf] = {}
@@ -71,7 +74,7 @@ def read_command(arguments: Sequence[str]) -> Command:
     for name in sorted(places, key=rank):
         home, option, shown = places[name]
         group = group_of(parser, groups, FIRST if name in MATTER else home, base)
-        add_option(group, option, name, shown)
+        add_option(group, option, name, shown, hidden=option.rare and not everything)
     add_choices(parser, groups, base)
     given, rest = parser.parse_known_args(list(arguments))
     values = vars(given)

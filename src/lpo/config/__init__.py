@@ -10,7 +10,16 @@ presets.py   from a row, a preset and options
 files.py     to JSON and back
 """
 
-from lpo.config.files import for_acting, from_dict, from_json, read, renamed, to_dict, to_json
+from lpo.config.files import (
+    for_acting,
+    from_dict,
+    from_json,
+    read,
+    renamed,
+    to_dict,
+    to_json,
+    upgraded,
+)  # fmt: skip
 from lpo.config.paths import (
     Leaf,
     all_ours,
@@ -41,6 +50,6 @@ __all__ = [
     "CHOICES", "PRESETS", "CheckpointOptions", "Config", "EvaluationOptions", "Leaf", "LogOptions",
     "Preset", "all_ours", "as_row", "axes_of", "choices_of", "configure", "flat", "for_acting",
     "from_dict", "from_json", "host_only", "idle", "leaves", "new_name", "read", "renamed",
-    "replaced", "shorts_of", "to_dict", "to_json", "unknown_option", "with_axes", "with_options",
-    "with_part",
+    "replaced", "shorts_of", "to_dict", "to_json", "unknown_option", "upgraded", "with_axes",
+    "with_options", "with_part",
 ]  # fmt: skip

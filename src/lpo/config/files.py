@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from lpo.config.run import CHOICES, Config
 from lpo.errors import LPOError, nearest
 from lpo.options import Option, Part, bare, fields_of, is_options, wrong_value
 
-FORMAT = 2
+FORMAT = 3
 
 
 def to_dict(c: Config) -> dict[str, Any]:
@@ -43,6 +44,7 @@ def from_dict(values: Any, source: str) -> Config:
     """Returns the configuration in a JSON object. Raises LPOError for wrong names and values."""
     if not isinstance(values, dict):
         raise LPOError(f"{source} is not a configuration; pass the config.json of a run.")
+    values = upgraded(values)
     if values.get("format") != FORMAT:
         raise LPOError(
             f"{source} is a configuration of format {values.get('format')!r}, and this version of "
@@ -57,20 +59,42 @@ def from_dict(values: Any, source: str) -> Config:
 def for_acting(values: Any, source: str) -> Config:
     """Returns the configuration in a JSON object, as far as acting needs it.
 
-    A bonus, switch or start that no installed package has is another one there.
+    A bonus, switch, start or weighing that no installed package has is another one there.
     """
-    without = dict(values) if isinstance(values, dict) else values
-    for slot in ("bonus", "switch", "start"):
+    without = upgraded(values) if isinstance(values, dict) else values
+    for slot in SIMPLEST:
         part = without.get(slot) if isinstance(without, dict) else None
         kind = part.get("kind") if isinstance(part, dict) else None
         if isinstance(part, dict) and isinstance(kind, str) and not CHOICES[slot].kinds.has(kind):
             without[slot] = {"kind": SIMPLEST[slot]} | {
                 name: part[name] for name in ("rollout",) if slot == "switch" and name in part
             }
+            if slot == "bonus":
+                without["weighing"] = {"kind": "none"}
     return from_dict(without, source)
 
 
-SIMPLEST = {"bonus": "none", "switch": "every", "start": "reset"}
+SIMPLEST = {"weighing": "fixed", "bonus": "none", "switch": "every", "start": "reset"}
+WEIGHTS = ("alpha", "beta")
+
+
+def upgraded(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the table of a file in the form of now.
+
+    In format 2 the weights and the weighing were options of the bonus.
+    """
+    if values.get("format") != 2:
+        return dict(values)
+    stated = values.get("bonus")
+    if not isinstance(stated, dict):
+        return {**values, "format": FORMAT}
+    bonus, weighing = dict(stated), {"kind": "none"}
+    if bonus.get("kind") != "none":
+        weighing = bonus.pop("weighing", {"kind": "fixed"})
+    if isinstance(weighing, dict):
+        weighing = weighing | {name: bonus.pop(name) for name in WEIGHTS if name in bonus}
+    return {**values, "format": FORMAT, "weighing": weighing, "bonus": bonus}
+
 
 # Options that were removed, with the value at which they did nothing.
 REMOVED = {"learning_rate_end": 1.0, "fading": "time"}

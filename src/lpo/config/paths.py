@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from lpo import algorithms, elsewhere
+from lpo.bonus import Fixed, NoWeighing
 from lpo.config.run import CHOICES, Config
 from lpo.errors import LPOError, named, nearest
 from lpo.options import (
@@ -68,7 +69,7 @@ def choices_of(c: Config) -> dict[str, list[tuple[tuple[str, ...], Part]]]:
     def look(part: Any, path: tuple[str, ...]) -> None:
         for name in fields_of(type(part)):
             value = getattr(part, name)
-            if isinstance(value, Part):
+            if isinstance(value, Part) and not value.implied:
                 found.setdefault(name, []).append(((*path, name), value))
             if is_options(value):
                 look(value, (*path, name))
@@ -188,20 +189,30 @@ def with_part(c: Config, name: str, new: Any) -> Config:
             f"{named(name)} is {new!r}, but must be {in_words(base)}; pass one of these names, "
             "or its options object."
         )
-    return replaced(c, {path: put_in(old, new) for path, old in places})
+    changes: dict[tuple[str, ...], Any] = {path: put_in(old, new) for path, old in places}
+    if name == "bonus" and changes["bonus",].weighed == c.weighing.implied:
+        changes["weighing",] = NoWeighing() if c.bonus.weighed else Fixed()
+    return replaced(c, changes)
 
 
 def without_part(c: Config, name: str) -> str:
     """Returns the sentence for a part that ``c`` has no place for."""
+    if hasattr(c, name):  # it is implied
+        return no_effect(c, name, "bonus", usual_first("bonus")[0])
     for slot in CHOICES:
         for cls in usual_first(slot) if hasattr(c, slot) else ():
             option = fields_of(cls).get(name)
             if option is not None and isinstance(option.default, CHOICES[name]):
-                return (
-                    f"{named(name)} has no effect on {c.algo} with {slot} "
-                    f"{getattr(c, slot).kind!r}; leave it out, or choose {named(slot)} {cls.kind}."
-                )
+                return no_effect(c, name, slot, cls)
     return f"{named(name)} has no effect on {c.algo}, whose parts have no {name}; leave it out."
+
+
+def no_effect(c: Config, name: str, slot: str, cls: type[Part]) -> str:
+    """Returns the sentence for what only ``cls`` has, and not the part of ``c`` in its place."""
+    return (
+        f"{named(name)} has no effect on {c.algo} with {slot} {getattr(c, slot).kind!r}; leave it "
+        f"out, or choose {named(slot)} {cls.kind}."
+    )
 
 
 def usual_first(slot: str) -> list[type[Part]]:
@@ -218,10 +229,9 @@ def unknown_option(c: Config, name: str, known: Mapping[str, Any]) -> str:
     for slot in CHOICES:
         for cls in usual_first(slot):
             if name in shorts_of(cls) and hasattr(c, slot):
-                return (
-                    f"{named(name)} has no effect on {c.algo} with {slot} "
-                    f"{getattr(c, slot).kind!r}; leave it out, or choose {named(slot)} {cls.kind}."
-                )
+                if getattr(c, slot).implied:
+                    slot, cls = "bonus", usual_first("bonus")[0]
+                return no_effect(c, name, slot, cls)
             if name in shorts_of(cls):
                 return (
                     f"{named(name)} has no effect here; leave it out, or choose parts with "

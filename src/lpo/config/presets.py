@@ -123,16 +123,17 @@ def configure(
         if grids is None:
             grids = observes_grid(env, values.get("env_kwargs"), values.get("wrapper"))
         row = row.grids if grids or preset == "grid" else row
-    if row.values and wanted.row != algorithms.DEFAULT:
+    own = algo == algorithms.DEFAULT
+    if own and wanted.row != algorithms.DEFAULT:
         raise LPOError(
             f"{algo} has numbers of its own; leave {named('preset')} {preset} out, or choose "
             f"{named('algo')} {wanted.row}."
         )
-    base = Config(algo=algo, bonus=row.bonus, switch=row.switch, start=row.start)
-    papers = ENV_VALUES.get(env, {}) if isinstance(env, str) and not row.values else {}
+    base = Config(algo=algo, **row.parts())
+    papers = ENV_VALUES.get(env, {}) if isinstance(env, str) and not own else {}
     names = {leaf.short for leaf in leaves(base)} | set(choices_of(base))
     chosen = {k: v for k, v in wanted.values.items() if k in names}  # a row has not all of them
-    c = with_options(base, {**papers, **row.values, **chosen, "env": env})
+    c = with_options(base, {**papers, **chosen, "env": env})
     return with_options(c, values)
 
 

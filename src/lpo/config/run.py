@@ -8,15 +8,15 @@ import annotated_types as at
 import pydantic
 
 from lpo import algorithms
-from lpo.bonus import RND, BonusPart, EpisodePart, ScaleOptions, Weighing
+from lpo.bonus import BonusPart, EpisodePart, ScaleOptions, Weighing
 from lpo.envs.task import TaskOptions
 from lpo.errors import LPOError, named
 from lpo.math.features import FeatureOptions
 from lpo.math.ppo import PPOOptions
-from lpo.network import Auto, NetworkPart
-from lpo.options import Axis, Count, HostOnly, Idle, Part, PositiveInt, Short, options
-from lpo.start import Reset, StartPart
-from lpo.switch import Growth, SwitchPart
+from lpo.network import NetworkPart
+from lpo.options import Axis, Count, HostOnly, Idle, Part, PositiveInt, Rare, Short, options
+from lpo.start import StartPart
+from lpo.switch import SwitchPart
 
 CHOICES: dict[str, type[Part]] = {  # parts that are chosen by name
     "bonus": BonusPart,
@@ -40,7 +40,7 @@ class EvaluationOptions:
     """Episodes of an evaluation, stepped as one batch."""
     deterministic: Annotated[bool, Short("eval_deterministic")] = True
     """Take the mode of the policy in evaluations instead of sampling actions."""
-    max_steps: Annotated[PositiveInt, Short("eval_max_steps")] = 10_000
+    max_steps: Annotated[Rare[PositiveInt], Short("eval_max_steps")] = 10_000
     """Largest number of steps of an episode in evaluations, if there is no shorter time limit."""
 
 
@@ -73,25 +73,29 @@ class LogOptions:
 Seed = Annotated[int, at.Ge(0), at.Le(2**32 - 1)]
 
 
+USUAL = algorithms.get(algorithms.DEFAULT)
+
+
 @options
 class Config:
-    """Everything that decides a run."""
+    """Everything that decides a run. Without arguments it is what ``lpo train`` runs."""
 
-    algo: Annotated[str, pydantic.BeforeValidator(algorithms.row_name)] = "lpo"
+    algo: Annotated[str, pydantic.BeforeValidator(algorithms.row_name)] = algorithms.DEFAULT
     """Algorithm (see `lpo list`). It sets the parts and the default of every option."""
     steps: PositiveInt = 300_000
     """Environment steps of the whole run, all environments together."""
     seed: Axis[Seed] = 0
     """Seed of every random stream of the run."""
-    task: TaskOptions = TaskOptions()
-    ppo: PPOOptions = PPOOptions()
-    network: NetworkPart = Auto()
+    task: TaskOptions = USUAL.task
+    ppo: PPOOptions = USUAL.ppo
+    network: NetworkPart = USUAL.network
     evaluation: EvaluationOptions = EvaluationOptions()
     checkpoints: CheckpointOptions = CheckpointOptions()
     logs: LogOptions = LogOptions()
-    bonus: BonusPart = RND()
-    switch: SwitchPart = Growth()
-    start: StartPart = Reset()
+    weighing: Weighing = USUAL.weighing
+    bonus: BonusPart = USUAL.bonus
+    switch: SwitchPart = USUAL.switch
+    start: StartPart = USUAL.start
 
     def __post_init__(self) -> None:
         algorithms.get(self.algo)
@@ -112,5 +116,5 @@ class Config:
                 f"{named('batch_size')} to at least 2, or switch {named('normalize_advantage')} "
                 "off."
             )
-        for part in (self.bonus, self.switch, self.start, self.network):
+        for part in (self.weighing, self.bonus, self.switch, self.start, self.network):
             part.check(self)

@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from lpo.bonus import Bonus, Streams, Weigh, keys
+from lpo.bonus import Bonus, Stream, Streams, Weigh, keys, weighted
 from lpo.bonus.base import scored
 from lpo.config import CheckpointOptions, Config, EvaluationOptions, LogOptions, all_ours
 from lpo.envs.task import TaskOptions
 from lpo.math import distributions, ppo
-from lpo.math.advantage import Trajectory, estimates
+from lpo.math.advantage import ENDS, Trajectory, estimates
 from lpo.math.descent import PLAIN, Adam, Compute
 from lpo.math.distributions import Distribution
 from lpo.math.nets import ActorCritic, init_actor_critic, values
@@ -80,13 +80,14 @@ class Parts(NamedTuple):
 def assemble(c: Config, problem: Problem) -> Parts:
     """Returns the parts of a configuration for a problem."""
     seen = sight(c.network, problem.obs)
+    reward = Stream(c.ppo.gamma_ext, c.ppo.gae_lambda, c.ppo.value_lambda, ENDS)
     return Parts(
         dist=problem.dist,
         bonus=keys.made(c.bonus, problem),
-        weigh=c.bonus.weigh(),
+        weigh=c.weighing.make(),
         switch=c.switch.make(problem),
         start=c.start.make(problem),
-        streams=c.bonus.streams(c.ppo.gamma_ext, c.ppo.gae_lambda),
+        streams=weighted([reward, *c.bonus.streams()], c.weighing.weights),
         network=c.network,
         update=c.ppo,
         adam=ppo.adam_of(c.ppo),
@@ -175,11 +176,10 @@ def prepare(p: Parts, state: TrainState, rollout: Rollout) -> Prepared:
         valid=rollout.valid,
     )
     streams = p.streams
-    critics = streams.lambdas.at[0].set(p.update.value_lambda)  # λ of the returns that they learn
     a, errors, returns = estimates(
-        trajectory, streams.gammas, streams.lambdas, critics, streams.ends
+        trajectory, streams.gammas, streams.lambdas, streams.value_lambdas, streams.ends
     )
-    weights, weigh_state, weighed = p.weigh.update(state.weigh, p.streams, a, rollout)
+    weights, weigh_state, weighed = p.weigh.update(state.weigh, streams, a, rollout)
     batch = ppo.Batch(
         obs=observer.apply(moments, view(rollout.obs)),
         action=rollout.action,

@@ -20,7 +20,7 @@ from lpo.math.arrays import Scalar, lift
 from lpo.math.distributions import ActionFeatures
 from lpo.math.images import Plain
 from lpo.math.normalize import Moments, init_moments, normalize, update_moments
-from lpo.options import Axis, Kinds, Part, Positive, Short, options
+from lpo.options import Axis, Kinds, Part, Positive, Rare, Short, options
 from lpo.types import Rollout
 
 CLIP = 5.0
@@ -98,7 +98,7 @@ class Fourier(FeatureOptions):
     kind: ClassVar[str] = "fourier"
     number: Annotated[EvenInt, Short("num_features")] = 256
     """Number of features; an even number."""
-    bandwidth: Annotated[Axis[Positive], Short("feature_bandwidth")] = 1.0
+    bandwidth: Annotated[Rare[Axis[Positive]], Short("feature_bandwidth")] = 1.0
     """Width of the Gaussian kernel, in units of the spread of the inputs."""
 
     def make(self, input_size: int, obs_size: int) -> Features:

@@ -15,7 +15,7 @@ from lpo.math.descent import PLAIN, Adam, Apply, Compute
 from lpo.math.distributions import Distribution, masked
 from lpo.math.minibatch import sweep
 from lpo.math.nets import ActorCritic, apply_net, values
-from lpo.options import Axis, NonNegative, Positive, PositiveInt, Unit, options
+from lpo.options import Axis, NonNegative, Positive, PositiveInt, Rare, Unit, options
 from lpo.types import Obs
 
 
@@ -42,13 +42,13 @@ class PPOOptions:
     """Passes over a rollout for each policy change."""
     clip: Axis[Positive] = 0.2
     """PPO's clipping range of the probability ratio."""
-    value_coef: Axis[NonNegative] = 0.5
+    value_coef: Rare[Axis[NonNegative]] = 0.5
     """Weight of each value loss."""
     entropy_coef: Axis[NonNegative] = 0.0
     """Weight of the entropy term."""
-    max_grad_norm: Axis[Positive] = 0.5
+    max_grad_norm: Rare[Axis[Positive]] = 0.5
     """Largest global norm of a gradient."""
-    adam_eps: Axis[Positive] = 1e-5
+    adam_eps: Rare[Axis[Positive]] = 1e-5
     """Adam's ε."""
     normalize_advantage: bool = True
     """Normalise advantages within each minibatch."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from lpo import algorithms, files
-from lpo.config import Config, renamed
+from lpo.config import Config, renamed, upgraded
 from lpo.errors import LPOError
 from lpo.options import Option, Part, bare, fields_of, is_options
 
@@ -34,7 +34,8 @@ def options_of(text: str | bytes, source: str) -> dict[str, Value]:
         raise LPOError(f"{source} is not a configuration; pass the config.json of a run.")
     kinds: dict[str, Value] = {}
     found: dict[str, Value] = {}
-    walk({k: v for k, v in values.items() if k != "format"}, Config, (), kinds, found)
+    values = {k: v for k, v in upgraded(values).items() if k != "format"}
+    walk(values, Config, (), kinds, found)
     row = algorithms.ALGORITHMS.get(algorithms.row_name(str(found.get("algo"))))
     for slot in ("bonus", "switch", "start"):  # files of the first format leave out the row's part
         if row is not None and found.get(slot, slot) is None:
@@ -56,9 +57,10 @@ def walk(
         option, here = known.get(name), (*path, name)
         if isinstance(value, dict) and (option is None or is_part(option)):
             inner = {k: v for k, v in value.items() if k != "kind"}
-            if isinstance(value.get("kind"), str):
+            chosen = class_of(option, value.get("kind"))
+            if isinstance(value.get("kind"), str) and not getattr(chosen, "implied", False):
                 kinds.setdefault(name, value["kind"])
-            walk(inner, class_of(option, value.get("kind")), here, kinds, found)
+            walk(inner, chosen, here, kinds, found)
         else:
             found[short_name(option, here, found)] = value
 
@@ -68,7 +70,7 @@ def is_part(option: Option) -> bool:
 
 
 def class_of(option: Option | None, kind: Value) -> type | None:
-    """Returns the class that a part's options belong to; None where there is none (any more)."""
+    """Returns the class that a part's options belong to; of a kind that is gone the common one."""
     if option is None:
         return None
     plain = bare(option.hint)
@@ -79,7 +81,7 @@ def class_of(option: Option | None, kind: Value) -> type | None:
     try:
         return plain.kinds.get(kind)
     except LPOError:
-        return None
+        return plain.kinds.common
 
 
 def short_name(option: Option | None, path: tuple[str, ...], taken: Mapping[str, Value]) -> str:

@@ -22,7 +22,7 @@ from lpo.errors import LPOError, named
 from lpo.math.features import Features, Reader, fourier
 from lpo.math.nets import ActorCritic
 from lpo.math.normalize import Moments
-from lpo.options import PositiveInt, Short, Unit, options
+from lpo.options import PositiveInt, Rare, Short, Unit, options
 from lpo.problem import Problem
 from lpo.start.base import Start, StartPart
 from lpo.start.rollin import GAME_TURNS, Member, cover_on_device
@@ -37,7 +37,7 @@ class Cover(StartPart):
     """Episodes begin after a roll-in of a past policy (Algorithms 1, 4 and 6)."""
 
     kind: ClassVar[str] = "cover"
-    size: Annotated[PositiveInt, Short("cover_size")] = 32
+    size: Annotated[Rare[PositiveInt], Short("cover_size")] = 32
     """Number of past policies kept for roll-ins; of more, a uniform sample is kept."""
     weights: Annotated[Literal["uniform", "logdet"], Short("cover_weights")] = "uniform"
     """Weights of the past policies: all equal, or by PC-PG's log-det game."""
@@ -46,7 +46,7 @@ class Cover(StartPart):
     length: Annotated[Literal["geometric", "uniform"], Short("rollin_length")] = "geometric"
     """Length of a roll-in: geometric with the reward's discount (the d-sampler, Algorithm 6), or
     uniform."""
-    horizon: Annotated[PositiveInt | None, Short("rollin_horizon")] = None
+    horizon: Annotated[Rare[PositiveInt | None], Short("rollin_horizon")] = None
     """Roll-ins have fewer steps than this; by default the environment's time limit."""
     first_uniform: Unit = 0.0
     """Probability that the first action after a roll-in is uniform instead of the policy's."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
+from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +16,9 @@ from lpo.math.arrays import Scalar
 from lpo.options import Axis, Kinds, Part, Positive, PositiveInt, Short, options
 from lpo.problem import Problem
 from lpo.types import Rollout
+
+S = TypeVar("S")  # the state of a switch: arrays
+Bool: TypeAlias = bool | np.bool_ | Array
 
 
 class Rows(NamedTuple):
@@ -73,25 +77,13 @@ class Look(NamedTuple):
         return r._replace(**fields)
 
 
-class Init(Protocol):
-    def __call__(self, key: Array, /) -> Any: ...
-
-
-class Wait(Protocol):
-    def __call__(self, state: Any, /) -> Array | int: ...
-
-
-class Update(Protocol):
-    def __call__(self, state: Any, look: Look, /) -> tuple[Any, Any, dict[str, Array]]: ...
-
-
-class Switch(NamedTuple):
+class Switch(NamedTuple, Generic[S]):
     """The engine collects ``wait(state)`` steps, asks ``update``, and learns when it fires."""
 
     capacity: int  # the largest rollout it can ask for, in environment steps: fixes all shapes
-    init: Init  # key → state
-    wait: Wait  # state → environment steps to collect before the next look
-    update: Update  # (state, look) → (fire, state, metrics)
+    init: Callable[[Array], S]  # from a key
+    wait: Callable[[S], Array | int]  # environment steps to collect before the next look
+    update: Callable[[S, Look], tuple[Bool, S, dict[str, Array]]]  # fire, state, metrics
     in_step: bool = False  # True: it fires after wait(state) steps, the same for every run
 
 

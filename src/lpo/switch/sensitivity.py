@@ -29,7 +29,7 @@ from jax import Array
 
 from lpo.errors import LPOError, named
 from lpo.math.features import FeatureOptions, Features, Fourier
-from lpo.options import Axis, Count, Positive, PositiveInt, Short, options
+from lpo.options import Axis, Count, Positive, PositiveInt, Rare, Short, options
 from lpo.problem import Problem
 from lpo.switch.base import Switch, SwitchOptions, SwitchPart
 from lpo.types import Rollout
@@ -49,9 +49,9 @@ class Sensitivity(SwitchOptions):
     """τ: the policy changes when log det of Ẑ has risen by τ times its effective dimension."""
     largest: Annotated[PositiveInt | None, Short("switch_largest")] = None
     """Largest rollout, in steps; by default 4 times the smallest, which is `rollout`."""
-    memory: Annotated[Count, Short("switch_memory")] = 50_000
+    memory: Annotated[Rare[Count], Short("switch_memory")] = 50_000
     """Half-life of the data in Ẑ, in environment steps (0: they never fade)."""
-    factor: Annotated[Axis[Positive], Short("switch_factor")] = 4.0
+    factor: Annotated[Rare[Axis[Positive]], Short("switch_factor")] = 4.0
     """C·log(N𝒩/δ) of Algorithm 2: a sample enters Ẑ with probability about factor·sensitivity."""
     features: FeatureOptions = Fourier()
     """Features of (s,a)."""

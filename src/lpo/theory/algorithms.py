@@ -9,12 +9,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
-from lpo.errors import LPOError
+from lpo.options import NonNegative, Unit, options
 from lpo.theory.classes.base import FunctionClass, Sensed, keep_probability
 from lpo.theory.constants import Constants
 from lpo.theory.mdp import MDP, q_from_v, value
@@ -29,40 +28,34 @@ Reuse = Literal["ess", "kappa"]
 RollIn = Literal["rollout", "law"]
 Known = Literal["state", "pair"]
 Switch = Literal["lazy", "always"]
-CHOICES: dict[str, tuple[str, ...]] = {
-    "critic": get_args(Critic),
-    "estimator": get_args(Estimator),
-    "reuse": get_args(Reuse),
-    "roll_in": get_args(RollIn),
-    "known": get_args(Known),
-    "switch": get_args(Switch),
-}
 Absorb = Callable[[np.ndarray], tuple[int, bool]]  # d-samples → (how many were used, change now?)
 
 
-@dataclass(frozen=True)
+@options
 class Options:
     """Readings of the paper and variance reduction; the defaults are the ones we recommend."""
 
-    critic: Critic = "sampled"  # "exact": Q by linear solves, projected onto F under ρ_cov
-    estimator: Estimator = "robust"  # "every", "sum", "last" (App. E), "alg5" (Alg. 5 line 6)
-    reuse: Reuse = "ess"  # "kappa": Alg. 3 line 5 as written
-    roll_in: RollIn = "rollout"  # "law": heads drawn from the exact ρ_cov; same law, no walking
-    known: Known = "state"  # "pair": Alg. 1's bonus line instead of eq. (E5)
-    switch: Switch = "lazy"  # "always": a policy update at every sample
-    rounding: bool = False  # eq. (E2); a no-op in the box class
-    patience: float = 0.0  # await this share of |additions to Ẑ| before a switch; 0: the paper
-    bonus_share: float = 0.5  # of b in Q̂ on known states, Alg. 5 line 10; 1: no pessimism
-    transfer: bool = False  # record ε_k^n of Definition B.1, exactly, at every update
-
-    def __post_init__(self) -> None:
-        for name, allowed in CHOICES.items():
-            if (given := getattr(self, name)) not in allowed:
-                raise LPOError(f"{name}={given!r} is unknown; choose {' or '.join(allowed)}.")
-        if not self.patience >= 0:
-            raise LPOError(f"patience is {self.patience}; give a share ≥ 0 such as 0.1.")
-        if not 0 <= self.bonus_share <= 1:
-            raise LPOError(f"bonus_share is {self.bonus_share}; give a share from 0 to 1.")
+    critic: Critic = "sampled"
+    """Estimate values from sampled trajectories, or compute them exactly: by linear solves,
+    projected onto the class under the cover."""
+    estimator: Estimator = "robust"
+    """Return estimator of Algorithm 5; last and alg5 are the paper's."""
+    reuse: Reuse = "ess"
+    """Resample by effective sample size, or after kappa iterations, as in Algorithm 3."""
+    roll_in: RollIn = "rollout"
+    """Reach the first pairs of the trajectories by rollouts, or draw them from their exact law."""
+    known: Known = "state"
+    """Bonus indicator on the state (eq. E5) or on the pair (Alg. 1)."""
+    switch: Switch = "lazy"
+    """Change the policy as Algorithm 1 does, or at every sample."""
+    rounding: bool = False
+    """Round samples to the cover of eq. (E2)."""
+    patience: NonNegative = 0.0
+    """Wait until the additions to the sampled set grow by this share (0, as in the paper: by 1)."""
+    bonus_share: Unit = 0.5
+    """Share of the bonus in the critic on known states (1: the critic is not pessimistic)."""
+    transfer: bool = False
+    """Also measure the transfer error of Definition B.1 along the run."""
 
 
 class Search:

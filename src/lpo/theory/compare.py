@@ -18,7 +18,7 @@ from lpo.theory import zoo
 from lpo.theory.algorithms import Options
 from lpo.theory.constants import Constants
 from lpo.theory.mdp import MDP
-from lpo.theory.runner import EPSILONS, find, run, summary
+from lpo.theory.runner import EPSILONS, check_heeded, find, run, summary
 
 Row = dict[str, Any]
 POINTS = 80  # curve points kept per run
@@ -133,6 +133,7 @@ def cells(
         parse_mdp(mdp)  # refuses what every run would refuse
         for name in algorithms:
             mine = (episodes, Options()) if find(name).episodes else (N, options)
+            check_heeded(name, mine[1])
             out += [Cell(name, mdp, s, mine[0], M, seconds, mine[1]) for s in range(seeds)]
     return out
 

@@ -8,12 +8,13 @@ episodes for the value-based ones.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from lpo.errors import LPOError
+from lpo.options import fields_of
 from lpo.theory.algorithms import Options, lpo
 from lpo.theory.classes import (
     Box,
@@ -176,6 +177,15 @@ def find(algorithm: str) -> Algorithm[Any]:
     return ALGORITHMS[algorithm]
 
 
+def check_heeded(algorithm: str, options: Options) -> None:
+    """Raises LPOError for an option that means nothing to the algorithm."""
+    heeds = find(algorithm).heeds
+    for name, option in fields_of(Options).items():
+        given = getattr(options, name)
+        if given != option.default and name not in heeds:
+            raise LPOError(f"{name}={given!r} means nothing to {algorithm}; leave it out.")
+
+
 def run(
     algorithm: str,
     mdp: MDP,
@@ -192,10 +202,7 @@ def run(
     `F` names a class of `CLASSES`. Without it the algorithm takes its own: the box or the ball.
     """
     row = find(algorithm)
-    for option in fields(Options):  # no option is silently ignored
-        given = getattr(options, option.name)
-        if given != option.default and option.name not in row.heeds:
-            raise LPOError(f"{option.name}={given!r} means nothing to {algorithm}; leave it out.")
+    check_heeded(algorithm, options)
     rng = np.random.default_rng(seed)
     given = Given(mdp, constants, rng, options, seconds, epoch, scale)
     return row.learn(given, class_of(row, algorithm, F)(mdp))
