@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("minigrid")
 
 from minigrid.core.world_object import Ball, Key
-from minigrid.envs import EmptyEnv
+from minigrid.envs.empty import EmptyEnv
 from minigrid.minigrid_env import MiniGridEnv
 
 from lpo.envs.gridview import observed
