@@ -81,3 +81,20 @@ def test_the_key_opens_the_door(monkeypatch):
             state, reward = step.state, float(step.reward)
         rewards[name] = reward
     assert rewards == {"key": 1.0, "none": 0.0}
+
+
+def test_tried_rules_keep_the_numbers_of_the_default(monkeypatch):
+    from lpo.config import flat
+
+    monkeypatch.syspath_prepend(VERDICTS)
+    configured = runpy.run_path(str(VERDICTS / "scales.py"))["configured"]
+    today = flat(configured("key-cost", "untold"))
+    for row in ("costs", "unit"):
+        tried = flat(configured("key-cost", row))
+        assert {name for name in today if today[name] != tried[name]} == {"weighing"}
+
+
+def test_what_the_page_says_of_the_small_sure_reward():
+    lines = script()["lines_of"]("scales")
+    literal = script()["solved"]([x for x in lines if x["row"] == "literal"])
+    assert f"it solves {literal}" in page()
