@@ -28,7 +28,7 @@ from lpo.sweep.device import sweep_on_device
 from lpo.sweep.grid import Grid, Item
 
 OUT = Path(__file__).parent / "results" / "ways.jsonl"
-FIRST_SEED, EVALUATIONS = 700, 10
+FIRST_SEED = 700
 AGAIN = 20_000  # seed of the episodes that are played again
 LOCK, SEA = "lpo/CombinationLock-v0", "lpo/DeepSea-v0"
 HOPPER, WALKER, CHEETAH = (f"lpo/Sparse{b}-v0" for b in ("Hopper", "Walker2d", "HalfCheetah"))
@@ -41,12 +41,15 @@ class Task(NamedTuple):
     full: int  # steps of the confirmation, docs/results/default.md
     options: dict[str, Any] = {}  # noqa: RUF012 - never written to
     episodes: int = 200  # that are played again, for each policy and way
+    evaluations: int = 10
 
 
 TASKS = {
-    "MountainCarContinuous": Task("MountainCarContinuous-v0", 150_000, 8, 300_000),
-    "SparseMountainCarContinuous": Task("lpo/SparseMountainCarContinuous-v0", 150_000, 8, 300_000),
-    "Acrobot": Task("Acrobot-v1", 150_000, 8, 300_000),
+    "MountainCarContinuous": Task("MountainCarContinuous-v0", 150_000, 8, 300_000, evaluations=20),
+    "SparseMountainCarContinuous": Task(
+        "lpo/SparseMountainCarContinuous-v0", 150_000, 8, 300_000, evaluations=20
+    ),
+    "Acrobot": Task("Acrobot-v1", 150_000, 8, 300_000, evaluations=20),
     "SwingUp": Task("lpo/SwingUp-v0", 204_800, 4, 1_000_000, {}, 50),
     "PointMazeLarge": Task("lpo/PointMazeLarge-v0", 245_760, 4, 1_000_000, {}, 100),
     "SparseHopper (half)": Task(HOPPER, 163_840, 4, 2_000_000, {"threshold": "half"}, 50),
@@ -69,7 +72,11 @@ def train(name: str, root: Path) -> list[Path]:
     """Trains the runs of a task, or goes on with them. Returns their directories."""
     task = TASKS[name]
     base = config.configure(
-        None, env=task.env, steps=task.steps, eval_every=task.steps // EVALUATIONS, **task.options
+        None,
+        env=task.env,
+        steps=task.steps,
+        eval_every=task.steps // task.evaluations,
+        **task.options,
     )
     items = [
         Item(f"s{seed}", "default", config.with_options(base, {"seed": seed}))
