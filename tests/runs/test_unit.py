@@ -19,7 +19,8 @@ def test_small_rewards_are_told_once():
     assert watch.look(0.0, 100) == [] == watch.look(-1.0, 200)
     (said,) = watch.look(0.05, 300)
     assert "(step 300) are at most 0.05" in said and "rewards of at least 0.5" in said
-    assert said.endswith("pass alpha 20 earned_reward 0.05.")
+    assert "If 0.05 is what a success pays, pass alpha 20 earned_reward 0.05; " in said
+    assert said.endswith("if a success pays R, alpha 1/R earned_reward R.")
     assert watch.look(0.05, 400) == []
 
 
@@ -41,7 +42,8 @@ def test_the_unit_scales_alpha():
     """With α = 3 and R = 2 a reward of .1 becomes the unit by α = 3·2/.1."""
     watch = SmallRewards(configure("lpo-w", alpha=3.0, earned_reward=2.0), UNKNOWN)
     (said,) = watch.look(0.1, 100)
-    assert "rewards of at least 1." in said and "alpha 60 earned_reward 0.1" in said
+    assert "rewards of at least 1." in said and "alpha 60 earned_reward 0.1;" in said
+    assert "alpha 6/R earned_reward R" in said
 
 
 class Payday(gymnasium.Env):

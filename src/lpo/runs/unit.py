@@ -2,7 +2,8 @@
 
 Rewards below a part of R do not count as earned (`Fading.earned_least`). Where a success pays less,
 the bonus never fades. Nobody can tell that from a task whose larger reward was not met yet, so this
-is a warning and no rule.
+is a warning and no rule. It names the options for both: the reward that was met is all there is, or
+it is a small sure one. Options for the second, where the first is true, leave the task unsolved.
 """
 
 from __future__ import annotations
@@ -30,9 +31,14 @@ def least_that_counts(o: Options, task: Mapping[str, Any]) -> float:
     return number(o, "earned_least", 0.0) * number(o, "earned_reward", 1.0)
 
 
+def weight_of_unit(o: Options) -> float:
+    """Returns what α times the unit is, which another unit should keep."""
+    return number(o, "alpha", 1.0) * number(o, "earned_reward", 1.0)
+
+
 def unit_options(o: Options, reward: float) -> str:
     """Returns the options that make ``reward`` the unit."""
-    alpha = number(o, "alpha", 1.0) * number(o, "earned_reward", 1.0) / reward
+    alpha = weight_of_unit(o) / reward
     return f"{named('alpha')} {alpha:.3g} {named('earned_reward')} {reward:.3g}"
 
 
@@ -52,6 +58,7 @@ class SmallRewards:
             return []
         return [
             f"All rewards so far (step {env_steps:,}) are at most {largest:.3g}, but the bonus "
-            f"only fades for rewards of at least {least:g}. If {largest:.3g} is the full reward of "
-            f"this task, pass {unit_options(self.options, largest)}."
+            f"only fades for rewards of at least {least:g}. If {largest:.3g} is what a success "
+            f"pays, pass {unit_options(self.options, largest)}; if a success pays R, "
+            f"{named('alpha')} {weight_of_unit(self.options):g}/R {named('earned_reward')} R."
         ]
