@@ -289,7 +289,8 @@ def test_a_graph_that_acts_otherwise_is_not_written(tmp_path, monkeypatch):
     assert not any(tmp_path.iterdir())
 
 
-def test_the_command_writes_the_file(tmp_path, capsys):
+def test_the_command_writes_the_file(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     policy_on(VECTOR, ACTIONS["discrete"]).save(tmp_path / "policy")
     out = tmp_path / "p.onnx"
     cli.main(["export", str(tmp_path / "policy"), "--onnx", "--out", str(out)])
@@ -299,7 +300,7 @@ def test_the_command_writes_the_file(tmp_path, capsys):
         cli.main(["export", str(tmp_path / "policy"), "--no-onnx"])
     assert "ONNX is the only format" in capsys.readouterr().err
     cli.main(["export", str(tmp_path / "policy")])
-    assert (tmp_path / "policy.onnx").exists() or capsys.readouterr().out.strip()
+    assert (tmp_path / "policy.onnx").exists()
 
 
 def test_without_onnx_the_remedy_is_said(tmp_path, monkeypatch):

@@ -7,7 +7,6 @@ module.
 
 from __future__ import annotations
 
-import importlib
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -108,9 +107,10 @@ class Value:
 def library() -> Any:
     """Imports onnx. Raises LPOError where it is not installed."""
     try:
-        return importlib.import_module("onnx")
+        import onnx
     except ImportError as error:
         raise LPOError("An ONNX export needs onnx; run `pip install 'lpo-rl[onnx]'`.") from error
+    return onnx
 
 
 def concatenate(parts: Sequence[Value], axis: int) -> Value:
