@@ -34,7 +34,7 @@ SPACES = {
     "multicategorical": spaces.MultiDiscrete([3, 2]),
 }
 OBS_SIZE, NUM_ENVS, STEPS, BATCH, HIDDEN = 5, 4, 24, 16, [8, 8]
-OPTIONS = {
+OPTIONS: dict[str, Any] = {
     "learning_rate": 1e-3,
     "gamma": 0.97,
     "gae_lambda": 0.9,

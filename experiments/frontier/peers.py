@@ -154,7 +154,7 @@ def main() -> None:
     parser.add_argument("--evaluations", type=int, default=4)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    env = make_vec_env(options.task, ENVS, seed=options.seed)
+    env: Any = make_vec_env(options.task, ENVS, seed=options.seed)
     model = PPO("MlpPolicy", env, n_steps=2048 // ENVS, seed=options.seed, device="cpu")
     size, actions = env.observation_space.shape[0], env.action_space.n
     made = {"rnd": RND, "e3b": E3B}.get(options.recipe)
