@@ -107,7 +107,7 @@ def train(task: str, arm: str, seed: int) -> dict[str, Any]:
     torch.set_num_threads(1)
     episodes, began = Episodes(), time.process_time()
     model = PPO("MlpPolicy", environments(task, seed), n_steps=N_STEPS, seed=seed, device="cpu")
-    callbacks = [Explore(), episodes] if arm == "explore" else [episodes]
+    callbacks: Any = [Explore(), episodes] if arm == "explore" else [episodes]
     model.learn(TASKS[task].steps, callback=callbacks)
     steps, returns = zip(*episodes.rows, strict=True)
     return {
