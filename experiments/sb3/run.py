@@ -22,6 +22,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 HERE = Path(__file__).parent
 LOG = Path("runs/sb3.jsonl")
 PACKED = HERE / "results" / "runs.parquet"
@@ -48,18 +50,34 @@ TASKS = {
 def environments(task: str, seed: int) -> Any:
     """Returns eight environments of a task as SB3 takes them."""
     import gymnasium
-    from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
+    from gymnasium.spaces import Box
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecEnvWrapper, VecMonitor
 
     import lpo  # noqa: F401 - registers SparseHopper
+    from lpo.envs.sb3 import make_vec_env
 
-    def make() -> Any:
-        if not task.startswith("MiniGrid"):
-            return gymnasium.make(task)
-        from minigrid.wrappers import ImgObsWrapper, OneHotPartialObsWrapper
+    class Views(VecEnvWrapper):
+        """A grid that EnvPool steps, seen as MiniGrid's one-hot wrapper shows it: 7 × 7 codes."""
 
-        return ImgObsWrapper(OneHotPartialObsWrapper(gymnasium.make(task)))
+        def __init__(self, venv: Any):
+            super().__init__(venv, Box(0, 1, (7, 7, 21), np.uint8))
 
-    env = VecMonitor(DummyVecEnv([make] * ENVS))
+        def see(self, obs: Any) -> Any:
+            return obs[..., : 7 * 7 * 21].reshape(*obs.shape[:-1], 7, 7, 21).astype(np.uint8)
+
+        def reset(self) -> Any:
+            return self.see(self.venv.reset())
+
+        def step_wait(self) -> Any:
+            obs, reward, done, infos = self.venv.step_wait()
+            for i in done.nonzero()[0]:
+                infos[i]["terminal_observation"] = self.see(infos[i]["terminal_observation"])
+            return self.see(obs), reward, done, infos
+
+    if task.startswith("MiniGrid"):
+        env = VecMonitor(Views(make_vec_env(f"envpool:{task}", ENVS)))
+    else:
+        env = VecMonitor(DummyVecEnv([lambda: gymnasium.make(task)] * ENVS))
     env.seed(1000 * seed)
     return env
 
@@ -89,7 +107,7 @@ def train(task: str, arm: str, seed: int) -> dict[str, Any]:
     torch.set_num_threads(1)
     episodes, began = Episodes(), time.process_time()
     model = PPO("MlpPolicy", environments(task, seed), n_steps=N_STEPS, seed=seed, device="cpu")
-    callbacks = [Explore(), episodes] if arm == "explore" else [episodes]
+    callbacks: Any = [Explore(), episodes] if arm == "explore" else [episodes]
     model.learn(TASKS[task].steps, callback=callbacks)
     steps, returns = zip(*episodes.rows, strict=True)
     return {
@@ -146,7 +164,6 @@ def outcome(row: dict[str, Any]) -> tuple[bool, bool, float]:
 
 def table() -> None:
     """Prints the packed runs: found, kept, and the return of the last 20 episodes."""
-    import numpy as np
     import pyarrow.parquet as pq
 
     from lpo.report.stats import estimate, iqm
