@@ -366,10 +366,13 @@ def test_no_bonus_has_no_weight_and_any_other_has_one():
             with_options(c, {name: 0.5})
     with pytest.raises(LPOError, match="with bonus 'none'"):
         configure("ppo", weighing="sized")
-    with pytest.raises(LPOError, match=r"weighing none does not fit bonus rnd; pass bonus none"):
+    with pytest.raises(LPOError, match=r"none does not fit bonus rnd; leave it out, or pass bonus"):
         configure(weighing="none")
-    with pytest.raises(LPOError, match="weighing sized-fading does not fit bonus none"):
+    with pytest.raises(LPOError, match=r"does not fit bonus none; without a bonus it is none\."):
         Config(bonus=NoBonus())
+    with pytest.raises(LPOError) as error:
+        configure(weighing="nonsense")
+    assert "'none'" not in str(error.value)  # nobody chooses it
 
 
 OF_FORMAT_2 = {  # what the bonus had then, and the same now
@@ -395,6 +398,14 @@ def test_files_in_which_the_weights_were_options_of_the_bonus(row):
     assert options_of(json.dumps(values), "here") == {**flat(c), **lists(c)}
     foreign = values | {"bonus": {"kind": "gone", "beta": 2.0}}
     assert config.for_acting(foreign, "here").weighing == NoWeighing()
+
+
+def test_what_a_file_of_format_2_leaves_out_is_that_of_lpo():
+    """It was so when these files were written, whatever a new run begins with."""
+    short = {"format": 2, "algo": "lpo", "task": {"env": "CartPole-v1"}}
+    c = config.from_dict(short, "here")
+    assert c == configure("lpo", env="CartPole-v1")
+    assert config.from_dict({"format": 2}, "here").network.value_gain == 1.0
 
 
 def lists(c: Config) -> dict[str, Any]:

@@ -231,7 +231,8 @@ def refusal(cls: type, values: Mapping[str, Any], error: pydantic.ValidationErro
     name = str(first["loc"][0]) if first["loc"] else ""
     known = fields_of(cls)
     if name not in known:
-        return f"{cls.__name__} has no option {name!r}; {nearest(name, known)}"
+        elsewhere = getattr(cls, "elsewhere", {}).get(name)
+        return f"{cls.__name__} has no option {name!r}; {elsewhere or nearest(name, known)}"
     option = known[name]
     if first["type"] == "missing":
         return f"{named(option.short)} is missing; pass {in_words(option.hint)}."
@@ -320,6 +321,10 @@ class Kinds(Generic[T]):
         foreign = [entry.name for entry in self._foreign()]
         return list(dict.fromkeys([*self.ours, *self.defined, *foreign]))
 
+    def to_choose(self) -> list[str]:
+        """Returns the names without those that follow from another part."""
+        return [x for x in self.names() if not getattr(self.ours.get(x), "implied", False)]
+
     def _foreign(self) -> list[Any]:
         return list(entry_points(group=self.group)) if self.group else []
 
@@ -334,7 +339,7 @@ class Kinds(Generic[T]):
                 return known[name]
         entry = next((entry for entry in self._foreign() if entry.name == name), None)
         if entry is None:
-            hint = nearest(str(name), self.names())
+            hint = nearest(str(name), self.to_choose())
             flags = SPEAKS_FLAGS.get()
             remedy = "add --import FILE.py" if flags else "import the file that has it"
             raise LPOError(
@@ -376,6 +381,7 @@ class Part:
     kind: ClassVar[str] = ""
     kinds: ClassVar[Kinds[Any]]
     implied: ClassVar[bool] = False  # it follows from another part, so nobody chooses it
+    elsewhere: ClassVar[Mapping[str, str]] = {}  # what to do for options that are not of the part
 
     @classmethod
     def adopt(cls, value: Any) -> Any:

@@ -1,6 +1,6 @@
 """The bonus: normalised over time, trained on what was seen, and felt by the gradient."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import Array
 
-from lpo.bonus import Bonus, none, rnd, scaled
+from lpo.bonus import (
+    RND,
+    Bonus,
+    BonusOptions,
+    BonusPart,
+    NoWeighing,
+    Sized,
+    Stream,
+    none,
+    rnd,
+    scaled,
+)
 from lpo.bonus.eye import of_vector
 from lpo.bonus.keys import narrowed
 from lpo.bonus.scale import Scale, by_returns, by_size, discounted_sums
@@ -24,6 +35,7 @@ from lpo.math.distributions import ActionSpec
 from lpo.math.features import Inputs, reader
 from lpo.math.images import Plain
 from lpo.math.nets import apply_net
+from lpo.options import options
 from lpo.problem import Problem
 from lpo.types import Leaf, ObsSpec, vector
 
@@ -312,3 +324,45 @@ def test_names_that_are_not_there():
         narrowed(TREE, ("amr",))
     with pytest.raises(LPOError, match="names parts of a Dict, and the task observes 3 numbers"):
         narrowed(vector(3), ("arm",))
+
+
+def streams_of_before(self, gamma, lambda_):
+    return gamma, lambda_
+
+
+@pytest.mark.parametrize(
+    ("stated", "words"),
+    [
+        ({"alpha": 1.0}, "Former has alpha, but the weights are options of the run"),
+        ({"weighing": Sized()}, "Former has weighing, but the weights are"),
+        ({"weigh": lambda self: None}, "Former has weigh, but the weights are"),
+        ({"streams": streams_of_before}, r"Former\.streams takes more than self"),
+    ],
+)
+def test_a_bonus_of_the_former_contract_is_refused(stated, words):
+    """Its weights would be ignored in silence."""
+    with pytest.raises(LPOError, match=words):
+        type("Former", (BonusOptions,), stated)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("alpha", r"Agent\(env, alpha=2"), ("weighing", "weighing='sized'")]
+)
+def test_weights_that_are_named_in_the_bonus_are_sent_to_the_run(name, words):
+    with pytest.raises(LPOError, match=f"RND has no option '{name}'; it is .* run, .*{words}"):
+        RND(**{name: 1.0})  # pyright: ignore[reportArgumentType]
+
+
+def test_a_bonus_without_a_stream_of_its_own_is_not_weighed(monkeypatch):
+    """So its run has the weighing of a run without a bonus."""
+    monkeypatch.setattr(BonusPart.kinds, "defined", {})
+
+    @options
+    class Silent(BonusPart):
+        kind: ClassVar[str] = "silent"
+
+        def streams(self) -> tuple[Stream, ...]:
+            return ()
+
+    assert isinstance(configure(bonus=Silent()).weighing, NoWeighing)
+    assert not isinstance(configure("ppo", bonus=RND()).weighing, NoWeighing)

@@ -1,5 +1,7 @@
 """The weights of the two advantages, on numbers worked out by hand."""
 
+from typing import ClassVar
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,10 +13,16 @@ from lpo.bonus.weigh import (
     Sized,
     SizedFading,
     Streams,
+    Weigh,
+    Weighing,
+    Weights,
     earned,
+    fixed,
 )
 from lpo.engine.rollout import empty_rollout
+from lpo.errors import LPOError
 from lpo.math.advantage import ACROSS, ENDS
+from lpo.options import options
 from lpo.types import vector
 
 STREAMS = Streams(
@@ -129,3 +137,23 @@ def test_sized_weights_fade_too():
     weights, _, metrics = rule.update(rule.init(), STREAMS, a, FOUND)
     np.testing.assert_allclose(weights, [2.0, 0.7], rtol=1e-6)
     assert set(metrics) == {"advantage/ext_weight", "advantage/int_weight", "rollout/earned"}
+
+
+def test_a_rule_of_ones_own_states_its_weights(monkeypatch):
+    monkeypatch.setattr(Weighing.kinds, "defined", {})
+
+    @options
+    class Bare(Weighing):
+        kind: ClassVar[str] = "bare"
+
+        def make(self) -> Weigh:
+            return fixed()
+
+    with pytest.raises(LPOError, match=r"Bare has no weights; extend lpo\.bonus\.Weights"):
+        _ = Bare().weights
+
+    @options
+    class Own(Weights):
+        kind: ClassVar[str] = "own"
+
+    assert Own(beta=3.0).weights == (2.0, 3.0)

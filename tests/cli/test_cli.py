@@ -145,7 +145,16 @@ def test_rare_options_are_shown_on_request_and_accepted_always(capsys):
     assert not rare & shown[1] and shown[2] == shown[1] | rare
     assert read_command(["--adam-eps", "1e-6"]).config.ppo.adam_eps == 1e-6
     assert lpo("train", "--all") == 2
-    assert "There is no option" in capsys.readouterr().err
+    assert "--all belongs to --help" in capsys.readouterr().err
+
+
+def test_the_help_offers_every_kind_that_can_be_chosen(capsys):
+    assert lpo("train", "--help") == 0
+    offered = re.findall(r"^  --(bonus|weighing) {(.*)}", capsys.readouterr().out, re.M)
+    assert len(offered) == 2
+    for name, kinds in offered:
+        for kind in kinds.split(","):
+            assert read_command([f"--{name}", kind]).config
 
 
 def test_the_help_names_the_default_and_every_flag_that_chooses(capsys):

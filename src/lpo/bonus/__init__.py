@@ -19,6 +19,7 @@ from lpo.bonus.weigh import (
     Streams,
     Weigh,
     Weighing,
+    Weights,
     weighted,
 )
 from lpo.bonus.width import WidthNetwork, width_network
@@ -51,6 +52,7 @@ __all__ = [
     "Visits",
     "Weigh",
     "Weighing",
+    "Weights",
     "WidthNetwork",
     "difference",
     "elliptic",

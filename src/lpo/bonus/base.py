@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, ClassVar, Generic, Literal, NamedTuple, TypeVar
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import jax.numpy as jnp
 from jax import Array
@@ -18,6 +19,11 @@ from lpo.types import Rollout
 S = TypeVar("S")  # the state of a bonus: a tree of arrays
 Metrics = dict[str, Array]
 Ends = Literal["across", "ends", "neutral"]
+OF_THE_RUN = {  # what was the bonus's in an earlier contract
+    "alpha": "Agent(env, alpha=2.0)",
+    "beta": "Agent(env, beta=0.5)",
+    "weighing": "Agent(env, weighing='sized')",
+}
 HOW: dict[Ends, int] = {"across": ACROSS, "ends": ENDS, "neutral": NEUTRAL}
 
 
@@ -51,7 +57,30 @@ class BonusPart(Part):
     """The options of a bonus. ``make`` returns the bonus itself."""
 
     kinds: ClassVar[Kinds[BonusPart]] = Kinds("bonus", "lpo.bonuses")
-    weighed: ClassVar[bool] = True  # it has a value stream, whose advantage is weighed
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        name: f"it is an option of the run, beside the bonus: {example}."
+        for name, example in OF_THE_RUN.items()
+    }
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        """Raises LPOError for a bonus of the former contract, in which it also stated weights."""
+        super().__init_subclass__(**more)
+        stated = vars(cls)
+        if of_run := next((name for name in (*OF_THE_RUN, "weigh") if name in stated), None):
+            raise LPOError(
+                f"{cls.__name__} has {of_run}, but the weights are options of the run and not of "
+                "its bonus; remove it, or give it another name if it means something else."
+            )
+        if "streams" in stated and len(inspect.signature(stated["streams"]).parameters) > 1:
+            raise LPOError(
+                f"{cls.__name__}.streams takes more than self; return a tuple of lpo.bonus.Stream "
+                "for the bonus alone."
+            )
+
+    @property
+    def weighed(self) -> bool:
+        """Whether it has a value stream, whose advantage is weighed."""
+        return bool(self.streams())
 
     def make(self, problem: Problem) -> Bonus:
         raise NotImplementedError
@@ -88,7 +117,6 @@ class NoBonus(BonusPart):
     """No bonus: no second value stream, no state, no cost."""
 
     kind: ClassVar[str] = "none"
-    weighed: ClassVar[bool] = False
 
     def make(self, problem: Problem) -> Bonus:
         return none()

@@ -84,17 +84,20 @@ class Weighing(Part):
     @property
     def weights(self) -> tuple[Scalar, ...]:
         """The weights of the streams, before the rule changes them."""
-        raise NotImplementedError
+        raise LPOError(
+            f"{type(self).__name__} has no weights; extend lpo.bonus.Weights, which has alpha and "
+            "beta."
+        )
 
     def make(self) -> Weigh:
         raise NotImplementedError
 
     def check(self, run: Any) -> None:
         if run.bonus.weighed == self.implied:
-            other = f"pass {named('bonus')} none" if self.implied else "leave it out"
+            other = f"leave it out, or pass {named('bonus')} none instead"
             raise LPOError(
                 f"{named('weighing')} {self.kind} does not fit {named('bonus')} {run.bonus.kind}; "
-                f"{other}."
+                f"{other if self.implied else 'without a bonus it is none'}."
             )
 
 

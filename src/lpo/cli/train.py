@@ -146,7 +146,7 @@ def add_choices(parser: Parser, groups: dict[str, Any], c: Config) -> None:
         place = FIRST if name in MATTER else path[0]
         group_of(parser, groups, place, c).add_argument(
             flag(name),
-            metavar="{" + ",".join(part.kinds.names()) + "}",
+            metavar="{" + ",".join(part.kinds.to_choose()) + "}",
             help=f"Which {part.kinds.noun} to use (default here: {part.kind})."
             + " none: no bonus, for a fair comparison." * (name == "bonus"),
         )
@@ -157,6 +157,8 @@ def refuse_unknown(
 ) -> None:
     """Raises LPOError for a flag that the chosen parts do not have."""
     first = next((word for word in rest if word.startswith("--")), None)
+    if first == ALL:
+        raise LPOError("--all belongs to --help; add --help, or leave it out.")
     if first is not None:
         known = {**by_short, **own}
         name = first.split("=")[0].removeprefix("--").replace("-", "_")
@@ -255,6 +257,7 @@ def print_tables() -> None:
         (flag(name), cls.kind, (cls.__doc__ or "").strip().partition("\n")[0])
         for name, base in CHOICES.items()
         for cls in base.kinds.all()
+        if not cls.implied
     ]
     show("Parts that can be put into any row", ("flag", "kind", "what it is"), parts)
     envs = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from lpo import files
@@ -76,15 +77,28 @@ def for_acting(values: Any, source: str) -> Config:
 
 SIMPLEST = {"weighing": "fixed", "bonus": "none", "switch": "every", "start": "reset"}
 WEIGHTS = ("alpha", "beta")
+FORMER: Mapping[str, Any] = MappingProxyType(
+    {
+        "algo": "lpo",
+        "task": {},
+        "ppo": {},
+        "network": {"kind": "auto"},
+        "bonus": {"kind": "rnd"},
+        "switch": {"kind": "growth"},
+        "start": {"kind": "reset"},
+    }
+)
 
 
 def upgraded(values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the table of a file in the form of now.
 
-    In format 2 the weights and the weighing were options of the bonus.
+    In format 2 the weights and the weighing were options of the bonus, and what a file left out was
+    that of the row `lpo`.
     """
     if values.get("format") != 2:
         return dict(values)
+    values = {**FORMER, **values}
     stated = values.get("bonus")
     if not isinstance(stated, dict):
         return {**values, "format": FORMAT}
