@@ -8,10 +8,11 @@ pytest.importorskip("numba")
 
 from lpo import cli
 from lpo.cli.theory import CompareOptions, TheoryOptions, compare, theory
+from lpo.errors import LPOError
 from lpo.options import fields_of
 from lpo.sweep.theory_worker import Ledger
 from lpo.theory.algorithms import Options
-from lpo.theory.compare import Cell, run_cell
+from lpo.theory.compare import Cell, cells, run_cell
 from lpo.theory.runner import ALGORITHMS
 from lpo.theory.zoo import MAKERS
 
@@ -104,3 +105,10 @@ def test_compare_writes_and_goes_on(tmp_path, capsys):
     for name in ("table.md", "gap.png", "exponents.png", "switches.png"):
         assert (tmp_path / name).stat().st_size > 100
     assert not list(tmp_path.glob("*.log"))  # nothing was said
+
+
+def test_an_option_that_means_nothing_to_an_algorithm_names_those_that_heed_it():
+    grid = ["lpo", "pcpg", "ucbvi"], ["linear:5"], 1, 10, 10, 10, 1.0
+    with pytest.raises(LPOError, match=r"known pair means nothing to pcpg; .* lpo-patient, lpo-al"):
+        cells(*grid, Options(known="pair"))
+    assert len(cells(*grid, Options(critic="exact"))) == 3

@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from lpo.errors import LPOError
+from lpo.errors import LPOError, named
 from lpo.options import fields_of
 from lpo.theory.algorithms import Options, lpo
 from lpo.theory.classes import (
@@ -183,7 +183,11 @@ def check_heeded(algorithm: str, options: Options) -> None:
     for name, option in fields_of(Options).items():
         given = getattr(options, name)
         if given != option.default and name not in heeds:
-            raise LPOError(f"{name}={given!r} means nothing to {algorithm}; leave it out.")
+            others = ", ".join(a for a, row in ALGORITHMS.items() if name in row.heeds)
+            raise LPOError(
+                f"{named(name)} {given} means nothing to {algorithm}; leave it out, or choose "
+                f"among {others}."
+            )
 
 
 def run(
