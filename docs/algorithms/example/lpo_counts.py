@@ -99,4 +99,6 @@ class Corridor(gymnasium.Env):
 
 
 def register() -> None:
-    gymnasium.register("counts/Corridor-v0", entry_point=Corridor, max_episode_steps=40)
+    gymnasium.register(
+        "counts/Corridor-v0", entry_point=f"{__name__}:Corridor", max_episode_steps=40
+    )
