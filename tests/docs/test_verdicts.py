@@ -98,3 +98,22 @@ def test_what_the_page_says_of_the_small_sure_reward():
     lines = script()["lines_of"]("scales")
     literal = script()["solved"]([x for x in lines if x["row"] == "literal"])
     assert f"it solves {literal}" in page()
+    ever = {}
+    for task in ("car-0.01", "sea-0.01"):
+        runs = [x for x in lines if (x["task"], x["row"]) == (task, "untold")]
+        ever[task] = sum(x["ever"] >= script()["SOLVED"] for x in runs)
+    assert ever == {"car-0.01": 16, "sea-0.01": 12}
+    assert "All runs of the car and twelve of DeepSea solve some evaluation" in page()
+
+
+def test_half_of_the_bias_is_one_run():
+    lines = script()["lines_of"]("ways")
+    shares = {}
+    for runs in script()["by_task"](lines).values():
+        for x in runs:
+            share = script()["difference"](x) / script()["scale"](x) / len(runs)
+            shares[x["task"], x["run"]] = share
+    (task, _), most = max(shares.items(), key=lambda item: item[1])
+    assert task.startswith("SparseHopper")
+    assert 0.45 < most / sum(shares.values()) < 0.55
+    assert "Half of it comes from one run on SparseHopper" in page()
