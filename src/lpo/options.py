@@ -340,10 +340,9 @@ class Kinds(Generic[T]):
         entry = next((entry for entry in self._foreign() if entry.name == name), None)
         if entry is None:
             hint = nearest(str(name), self.to_choose())
-            flags = SPEAKS_FLAGS.get()
-            remedy = "add --import FILE.py" if flags else "import the file that has it"
+            file = "add --import FILE.py" if SPEAKS_FLAGS.get() else "import the file that has it"
             raise LPOError(
-                f"No {self.noun} is called {name!r}; {hint} If it is in a file of yours, {remedy}."
+                f"No {self.noun} is called {name!r}; {hint} If it is in a file of yours, {file}."
             )
         return self.load(entry)
 
