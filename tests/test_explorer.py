@@ -191,6 +191,26 @@ class Guest(ScaledOptions):
         return one()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("key", ["arm", "camera"])
+def test_the_bonus_reads_the_parts_that_are_named(key):
+    """What lies in the other part changes no bonus; what lies in the named one does."""
+    explorer = Explorer(SPACES["camera"], ACTIONS, N, bonus="visits", bonus_keys=[key], **SMALL)
+    data = rollout(0, kind="camera")
+    explorer.advantages(**data)
+    explorer.update()
+    counted, found = explorer.state(), {}
+    for changed in ("none", "arm", "camera"):
+        other = data.copy()
+        for name in ("obs", "next_obs", "last_obs"):
+            other[name] = {k: x * (k != changed) for k, x in data[name].items()}
+        explorer.restore(counted)
+        found[changed] = explorer.advantages(**other).bonus
+    same = "camera" if key == "arm" else "arm"
+    np.testing.assert_array_equal(found[same], found["none"])
+    assert not np.array_equal(found[key], found["none"])
+
+
 def of_every_kind() -> list[Any]:
     """Options of every kind of bonus; those of which others differ little are tried by default."""
     kinds = [{"bonus": kind} for kind in BonusPart.kinds.names()]

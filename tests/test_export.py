@@ -4,6 +4,7 @@ import itertools
 import json
 import re
 import sys
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -15,7 +16,7 @@ import onnxruntime
 import pytest
 from gymnasium import spaces
 
-from lpo import cli, configure
+from lpo import Agent, cli, configure
 from lpo import config as configs
 from lpo.card import Score, readme
 from lpo.engine.rollout import HostPolicy
@@ -301,6 +302,20 @@ def test_the_command_writes_the_file(tmp_path, capsys, monkeypatch):
     assert "ONNX is the only format" in capsys.readouterr().err
     cli.main(["export", str(tmp_path / "policy")])
     assert (tmp_path / "policy.onnx").exists()
+
+
+def test_the_page_s_code_runs(tmp_path, monkeypatch):
+    """The Python of docs/deploy.md, on the run that the quickstart makes."""
+    page = (Path(__file__).parents[1] / "docs" / "deploy.md").read_text()
+    monkeypatch.chdir(tmp_path)
+    agent = Agent("lpo/SparseHopper-v0", hidden=(8,))
+    agent.policy.save("runs/hopper")
+    export_onnx(agent.policy, Path("hopper.onnx"))
+    agent.close()
+    names: dict[str, Any] = {"observation": np.zeros(11)}
+    for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(code, names)
+        assert np.shape(names["action"])[-1:] == (3,)
 
 
 def test_without_onnx_the_remedy_is_said(tmp_path, monkeypatch):

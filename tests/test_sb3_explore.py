@@ -26,7 +26,7 @@ from stable_baselines3.common.vec_env import (  # noqa: E402
 )
 
 from lpo import LPOError  # noqa: E402
-from lpo.engine.learner import TrainState, init_state, prepare  # noqa: E402
+from lpo.engine.learner import TrainState, init_state, prepare, viewed  # noqa: E402
 from lpo.math.advantage import Trajectory, streams_gae  # noqa: E402
 from lpo.math.nets import Layer  # noqa: E402
 from lpo.sb3 import Explore  # noqa: E402
@@ -379,6 +379,30 @@ def test_every_bonus_works_in_sb3(chosen):
     model.learn(STEPS * ENVS, callback=[explore, after], log_interval=None)  # keeps what is logged
     assert np.isfinite(after.found[0][0]).all()
     assert ("advantage/int_rms" in model.logger.name_to_value) == (chosen.get("bonus") != "none")
+
+
+@pytest.mark.slow
+def test_the_bonus_reads_the_parts_that_are_named():
+    """The code of the time changes no bonus; the place does."""
+    explore = Explore(bonus="visits", bonus_keys=["where"], **SMALL)
+    before = Before(explore)
+    before._on_step = lambda: True
+    made("dict").learn(2 * STEPS * ENVS, callback=[before, explore])
+    was, p = before.found[1], explore.explorer.parts  # the first rollout is counted
+    rollout = as_rollout(explore, was)
+
+    def bonus(kept: list[int]) -> np.ndarray:
+        """Returns the bonus where the observations [code, code, code, x, t] keep these columns."""
+        changed = rollout._replace(
+            **{
+                k: jnp.asarray(np.asarray(getattr(rollout, k)) * kept, jnp.float32)
+                for k in ("obs", "next_obs", "last_obs")
+            }
+        )
+        return np.asarray(p.bonus.score(was["memory"].bonus, viewed(p, changed))[0])
+
+    np.testing.assert_array_equal(bonus([0, 0, 0, 1, 1]), bonus([1, 1, 1, 1, 1]))
+    assert not np.array_equal(bonus([1, 1, 1, 0, 0]), bonus([1, 1, 1, 1, 1]))
 
 
 def test_without_a_bonus_nothing_changes():

@@ -298,13 +298,14 @@ def test_columns_and_leaves_by_name():
 @pytest.mark.parametrize("form", [PARTS, TREE], ids=["vector", "tree"])
 @pytest.mark.parametrize("bonus", ["visits", pytest.param("rnd", marks=pytest.mark.slow)])
 def test_what_is_not_named_does_not_count(form, bonus):
-    """Two rollouts that differ in the other part have the same bonus."""
+    """Two rollouts that differ in the other part have the same bonus, once one is known."""
     options: dict[str, Any] = {"num_envs": 2, "rollout": 16, "batch_size": 8, "bonus": bonus}
     c = configure("default", bonus_keys=["arm"], **options)
     p = assemble(c, problem_of(c, Space(form, ActionSpec(nvec=(2,), scalar=True), 20)))
-    rng, found = np.random.default_rng(0), []
+    rng, found, state = np.random.default_rng(0), [], None
+    key: Any = jax.random.key(0)
     arm = rng.standard_normal((8, 2, 3 if form is PARTS else 2)).astype(np.float32)
-    for shade in (0, 9):
+    for shade in (0, 200):
         data = empty_rollout(8, 2, form, 1)
         data.valid[:] = True
         for x in (data.obs, data.next_obs):
@@ -313,7 +314,9 @@ def test_what_is_not_named_does_not_count(form, bonus):
             else:
                 x["arm"][:], x["eye"][:] = arm, shade
         rollout = jax.tree.map(jnp.asarray, data)
-        b, _, _ = p.bonus.score(p.bonus.init(jax.random.key(0)), viewed(p, rollout))
+        if not found:
+            state, _ = p.bonus.update(p.bonus.init(key), viewed(p, rollout), key)
+        b, _, _ = p.bonus.score(state, viewed(p, rollout))
         found.append(np.asarray(b))
     assert found[0].any()
     np.testing.assert_array_equal(*found)

@@ -92,3 +92,10 @@ def test_what_does_not_fit_is_said():
         see.read({"arm": np.zeros((4, 1, 2))})
     with pytest.raises(LPOError, match="which is empty"):
         batches(spaces.Box(-1, 1, (0,)))
+    see = batches(spaces.Dict({"grip": spaces.Discrete(3, start=1)}))
+    for code in (0, 4):
+        with pytest.raises(LPOError, match="at grip have a code that their space does not have"):
+            see.read({"grip": np.full((4, 1), float(code))})
+    for obs in ({}, [{"grip": np.ones(1)}] * 4, np.ones((4, 1))):
+        with pytest.raises(LPOError, match="have no part grip; pass arrays"):
+            see.read(obs)

@@ -10,9 +10,11 @@ import pytest
 
 pytest.importorskip("minigrid")
 
+from minigrid.core.grid import Grid
 from minigrid.core.world_object import Ball, Key
 from minigrid.envs.empty import EmptyEnv
 from minigrid.minigrid_env import MiniGridEnv
+from minigrid.wrappers import OneHotPartialObsWrapper, SymbolicObsWrapper
 
 from lpo.envs.gridview import observed
 from lpo.envs.minigrid import register, with_codes
@@ -61,3 +63,42 @@ def test_a_view_of_its_own_is_left_alone():
     assert not with_codes(blind).reset(seed=0)[0]["image"].any()
     with_codes(usual)
     assert "gen_obs" in vars(usual.unwrapped) and "gen_obs" not in vars(blind)
+
+
+class Mirrors(Grid):
+    """A grid whose cells are all seen."""
+
+    def encode(self, vis_mask=None):
+        return super().encode()
+
+    def slice(self, topX: int, topY: int, width: int, height: int):
+        part = Mirrors(width, height)
+        part.grid = super().slice(topX, topY, width, height).grid
+        return part
+
+    def rotate_left(self):
+        turned = Mirrors(self.height, self.width)
+        turned.grid = super().rotate_left().grid
+        return turned
+
+
+def test_a_grid_of_its_own_is_left_alone():
+    """It is made anew by each reset, after the environment was wrapped."""
+
+    class Hall(EmptyEnv):
+        def _gen_grid(self, width, height):
+            super()._gen_grid(width, height)
+            made, self.grid = self.grid, Mirrors(width, height)
+            self.grid.grid = made.grid
+
+    hall = Hall()
+    hall.see_through_walls = False
+    seen = with_codes(hall).reset(seed=0)[0]["image"]
+    np.testing.assert_array_equal(seen, MiniGridEnv.gen_obs(hall)["image"])
+    assert (seen[..., 0] > 0).all()  # nothing is unseen
+
+
+@pytest.mark.parametrize("wrapper", [SymbolicObsWrapper, OneHotPartialObsWrapper])
+def test_an_image_that_a_wrapper_has_changed_holds_no_codes(wrapper):
+    env = wrapper(gymnasium.make("MiniGrid-Empty-8x8-v0", disable_env_checker=True))
+    assert with_codes(env) is env

@@ -14,6 +14,8 @@ import numpy as np
 from gymnasium import spaces
 
 from lpo.envs import codec
+from lpo.envs.faults import Misfit
+from lpo.envs.onehot import OneHot, one_hot
 from lpo.errors import LPOError
 from lpo.types import Leaf, Obs, ObsSpec, vector
 
@@ -36,8 +38,14 @@ class Part(NamedTuple):
     read: Callable[[np.ndarray], np.ndarray]
 
     def of(self, obs: Any) -> np.ndarray:
-        for key in self.keys:
-            obs = obs[key]
+        try:
+            for key in self.keys:
+                obs = obs[key]
+        except (KeyError, IndexError, TypeError) as error:
+            raise LPOError(
+                f"Observations have no part {self.path}; pass arrays [steps, environments, …] in a "
+                "dictionary or tuple as the space is one."
+            ) from error
         return self.read(array(obs))
 
 
@@ -65,7 +73,7 @@ def part_of(keys: tuple[Any, ...], space: Any, flat: bool) -> Part:
     leaf = codec.leaf_of(path, space, flat)
     if leaf.kind == "image" and not codec.is_picture(space):
         leaf = Leaf((int(np.prod(leaf.shape)),))
-    names = one_hot(space) if leaf.kind == "vector" else None
+    codes = one_hot([((), space)]) if leaf.kind == "vector" else None
     where, shape = f" at {path}" if path else "", space.shape
 
     def read(x: np.ndarray) -> np.ndarray:
@@ -75,27 +83,21 @@ def part_of(keys: tuple[Any, ...], space: Any, flat: bool) -> Part:
                 f"Observations{where} have shape {x.shape} and one of them has {shape}; pass "
                 "[steps, environments, …]."
             )
-        x = x if names is None else names(x.reshape(*lead, -1))
+        x = x if codes is None else coded(codes, x, int(np.prod(lead)), where)
         return x.reshape(*lead, *leaf.shape).astype(leaf.dtype)
 
     return Part(path, keys, leaf, read)
 
 
-def one_hot(space: spaces.Space) -> Callable[[np.ndarray], np.ndarray] | None:
-    """Returns what names choices [*B, D]; None for a space of numbers."""
-    if isinstance(space, spaces.Discrete):
-        sizes, start = [int(space.n)], np.array([space.start])
-    elif isinstance(space, spaces.MultiDiscrete):
-        sizes, start = space.nvec.reshape(-1).tolist(), np.asarray(space.start).reshape(-1)
-    else:
-        return None
-    names = [np.eye(n, dtype=np.float32) for n in sizes]
-
-    def read(x: np.ndarray) -> np.ndarray:
-        x = x.astype(int) - start
-        return np.concatenate([name[x[..., i]] for i, name in enumerate(names)], axis=-1)
-
-    return read
+def coded(codes: OneHot, x: np.ndarray, count: int, where: str) -> np.ndarray:
+    """Returns ``count`` observations of codes, which may come as floats, as one-hot rows."""
+    try:
+        return codes.rows(x.astype(np.int64), count, np.dtype(np.float32))
+    except Misfit as error:
+        raise LPOError(
+            f"Observations{where} have a code that their space does not have; pass them as the "
+            "environment gives them."
+        ) from error
 
 
 def array(x: Any) -> np.ndarray:

@@ -19,6 +19,7 @@ from gymnasium.vector.utils import iterate
 
 from lpo.envs.angles import Angles, turned, turned_space
 from lpo.envs.faults import Misfit
+from lpo.envs.masks import choices
 from lpo.envs.onehot import one_hot
 from lpo.errors import LPOError, named
 from lpo.math.images import LARGEST_GRID
@@ -133,10 +134,10 @@ class Codec:
         marks = [leaf.shape[0] for _, leaf in self.spec.leaves if leaf.kind == "mask"]
         if not marks:
             return
-        choices = action_choices(self.action_space)
-        if choices != marks[0]:
+        count = choices(self.action_space)
+        if count != marks[0]:
             raise LPOError(
-                f"{name} has {marks[0]} marks in its {MASK} and {choices} choices of actions; give "
+                f"{name} has {marks[0]} marks in its {MASK} and {count} choices of actions; give "
                 "one mark for each choice of a Discrete or MultiDiscrete action space."
             )
 
@@ -312,13 +313,6 @@ def space_of(spec: ObsSpec) -> spaces.Space:
 
     made = spec.map(one)
     return made if spec.bare else spaces.Dict(made)
-
-
-def action_choices(space: spaces.Space) -> int:
-    """Returns the choices of all factors of a flat action space; 0 for a Box."""
-    if isinstance(space, spaces.Discrete):
-        return int(space.n)
-    return int(space.nvec.sum()) if isinstance(space, spaces.MultiDiscrete) else 0
 
 
 def is_grid(space: spaces.Space) -> bool:

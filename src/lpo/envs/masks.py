@@ -64,7 +64,10 @@ def told_at_reset(env: gymnasium.Env) -> bool:
 
 
 def choices(space: spaces.Space) -> int:
-    return int(space.n if isinstance(space, spaces.Discrete) else np.sum(space.nvec))  # type: ignore[attr-defined]
+    """Returns the choices of all factors of an action space; 0 for a Box."""
+    if isinstance(space, spaces.Discrete):
+        return int(space.n)
+    return int(space.nvec.sum()) if isinstance(space, spaces.MultiDiscrete) else 0
 
 
 def joined(space: spaces.Space, mask: spaces.Space) -> spaces.Dict:

@@ -53,7 +53,12 @@ def with_codes(env: gymnasium.Env) -> gymnasium.Env:
     if not is_grid(env) or type(parts.get("mission")).__name__ != "MissionSpace":
         return env  # of BabyAI, whose missions are a language, or what a wrapper has changed
     views = (base.agent_view_size,) * 2, (base.width, base.height)  # in front, or the whole grid
-    return Codes(env) if parts["image"].shape[:2] in views else env
+    return Codes(env) if any(is_codes(parts["image"], view) for view in views) else env
+
+
+def is_codes(image: Any, view: tuple[int, int]) -> bool:
+    """Returns whether an image holds MiniGrid's codes, and not what a wrapper has made of them."""
+    return image.shape == (*view, 3) and bool((image.high == 255).all())
 
 
 class Codes(gymnasium.ObservationWrapper):
