@@ -102,8 +102,9 @@ def bias() -> str:
     spread = [abs(difference(x)) / error(x) for x in lines if error(x) > 0]
     return (
         f"Over the {len(shares)} tasks claimed − again is {np.mean(shares):.2%} ± {whole:.2%} of "
-        f"the largest score. Of {len(spread)} runs whose episodes differ at all, "
-        f"{sum(x < 2 for x in spread)} claim what comes again within two standard errors."
+        f"the largest score. In {len(spread)} runs the returns of episodes differ. In "
+        f"{sum(x < 2 for x in spread)} of them the claimed and the new mean differ by less than "
+        "two standard errors."
     )
 
 
@@ -196,7 +197,7 @@ def scales() -> str:
         end = solved(instead(untold, told)) if told else "–"
         cells = [f"{untold[0]['steps']:,}", solved(untold), warned, advice(untold), end]
         found.append([about.words, *cells])
-    heads = ["task", "steps", "untold", "warned", "what the warning says to pass", "told"]
+    heads = ["task", "steps", "no option", "warned", "what the warning says to pass", "with that"]
     return markdown(heads, found)
 
 

@@ -13,7 +13,7 @@ import lpo
 from lpo.config import flat
 
 DOCS = Path(__file__).parents[2] / "docs"
-OPTIONS = "| SB3's PPO | its default | lpo |"
+OPTIONS = "| SB3's PPO | SB3's default | lpo |"
 ABSENT = "| SB3's PPO | here |"
 
 

@@ -3,8 +3,11 @@
 import re
 from pathlib import Path
 
+import gymnasium
 import pytest
 from PIL import Image, ImageSequence
+
+import lpo  # noqa: F401 - registers the tasks
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -66,3 +69,22 @@ def test_the_clip_lasts_five_seconds():
     with Image.open(ROOT / name) as gif:
         delays = [frame.info["duration"] for frame in ImageSequence.Iterator(gif)]
     assert delays == [80] * 63
+
+
+def test_a_random_policy_falls_after_22_steps_of_which_one_in_25_pays():
+    """What README and the quick start say of SparseHopper."""
+    env = gymnasium.make("lpo/SparseHopper-v0")
+    env.action_space.seed(0)
+    rewards = []
+    for seed in range(100):
+        env.reset(seed=seed)
+        ended = False
+        while not ended:
+            _, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+            rewards.append(float(reward))
+            ended = terminated or truncated
+    assert len(rewards) / 100 == pytest.approx(22, abs=2)
+    assert len(rewards) / sum(rewards) == pytest.approx(25, abs=3)
+    for page in ("README.md", "docs/quickstart.md"):
+        said = " ".join((ROOT / page).read_text().split())
+        assert re.search(r"falls after (about )?22 steps, and about one (step )?in 25 pays", said)

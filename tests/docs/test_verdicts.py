@@ -97,7 +97,7 @@ def test_tried_rules_keep_the_numbers_of_the_default(monkeypatch):
 def test_what_the_page_says_of_the_small_sure_reward():
     lines = script()["lines_of"]("scales")
     literal = script()["solved"]([x for x in lines if x["row"] == "literal"])
-    assert f"it solves {literal}" in page()
+    assert f"If 1e-5 is passed as R, {literal} runs" in page()
     ever = {}
     for task in ("car-0.01", "sea-0.01"):
         runs = [x for x in lines if (x["task"], x["row"]) == (task, "untold")]
