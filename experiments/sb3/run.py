@@ -152,7 +152,8 @@ def pack() -> None:
          ("seconds", pa.float32()), ("steps", pa.list_(pa.int32())),
          ("returns", pa.list_(pa.float32()))]
     )  # fmt: skip
-    pq.write_table(pa.Table.from_pylist(rows, schema), PACKED, compression="zstd")
+    table = pa.Table.from_pylist(rows, schema)
+    pq.write_table(table, PACKED, compression="zstd", compression_level=19, use_dictionary=False)
 
 
 def outcome(row: dict[str, Any]) -> tuple[bool, bool, float]:
