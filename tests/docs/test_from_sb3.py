@@ -72,9 +72,8 @@ def test_the_names_and_defaults_of_sb3_are_those_of_the_page():
     named = set(re.findall(r"`(\w+)`", " ".join(row[0] for row in cells(ABSENT))))
     private = {"self", "env", "seed", "policy_kwargs", "_init_setup_model"}
     assert actual.keys() - named == private  # the page leaves out nothing else
-    assert inspect.signature(sb3.PPO.predict).parameters.keys() == (
-        inspect.signature(lpo.Agent.predict).parameters.keys()
-    )
+    names, ours = (list(inspect.signature(x.predict).parameters) for x in (sb3.PPO, lpo.Agent))
+    assert ours[: len(names)] == names  # ours takes masks of actions, too
     for name in ("learn", "predict", "save", "load", "policy"):
         assert hasattr(model, name)
 
