@@ -1,7 +1,7 @@
 """SB3's PPO alone and with ``Explore``, all other options alike: is the reward found, and kept?
 
     nice python experiments/sb3/run.py               # writes each run as it ends, and resumes
-    python experiments/sb3/run.py pack               # runs/sb3.jsonl → results/runs.parquet
+    python experiments/sb3/run.py pack               # runs/sb3.jsonl → runs.parquet
     python experiments/sb3/run.py table              # the table of docs/sb3.md
 
 PPO has SB3's defaults; eight environments with n_steps 256 make its usual rollout of 2,048 steps.
@@ -26,7 +26,7 @@ import numpy as np
 
 HERE = Path(__file__).parent
 LOG = Path("runs/sb3.jsonl")
-PACKED = HERE / "results" / "runs.parquet"
+PACKED = HERE / "runs.parquet"
 SEEDS, BLOCK = 16, 4  # four seeds of every task, then the next four
 ARMS = ("explore", "alone")
 ENVS, N_STEPS = 8, 256
@@ -145,7 +145,6 @@ def pack() -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    PACKED.parent.mkdir(exist_ok=True)
     rows = sorted(finished(), key=lambda r: (r["task"], r["arm"], r["seed"]))
     schema = pa.schema(
         [("task", pa.string()), ("arm", pa.string()), ("seed", pa.int32()),

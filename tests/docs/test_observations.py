@@ -118,6 +118,7 @@ OFTEN = {
     ],
 )
 def test_a_cell(form, column):
+    Own.known(OWN)  # a test of networks may have forgotten it
     said = ROWS[form][COLUMNS.index(column)]
     walk = partial(exported, form) if column == "ONNX" else partial(traced, form, column)
     if said == "yes":
